@@ -1,0 +1,243 @@
+//! The outcome of a session as plain data; its JSON form is the structure itself.
+//!
+//! All ratios are of medians over a mode's samples. A mode that failed on a program keeps its error
+//! and has no figures.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::machine::Machine;
+use crate::measure::Sample;
+use crate::modes::Mode;
+use crate::programs::{Group, Program};
+use crate::statistics::{geometric_mean, median};
+
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// The arguments the benchmark was called with.
+    pub command_line: String,
+    pub machine: Machine,
+    pub modes: Vec<Mode>,
+    pub runs: u32,
+    pub cold_runs: u32,
+    pub programs: Vec<ProgramReport>,
+    /// Programs left out, each with the missing tool.
+    pub not_installed: BTreeMap<&'static str, &'static str>,
+    pub geometric_means: Vec<GeometricMean>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct ProgramReport {
+    pub name: &'static str,
+    pub group: Group,
+    pub headline: bool,
+    pub modes: BTreeMap<Mode, ModeReport>,
+}
+
+/// One mode's cost on one program.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum ModeReport {
+    Measured(Box<Figures>),
+    Failed { error: String },
+}
+
+#[derive(Debug, Serialize)]
+pub struct Figures {
+    pub wall_ms: f64,
+    pub cpu_ms: f64,
+    pub wall_ratio: f64,
+    pub cpu_ratio: f64,
+    pub wall_ms_over_native: f64,
+    pub peak_memory_kib: u64,
+    pub samples: Vec<Sample>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct GeometricMean {
+    pub over: &'static str,
+    pub programs: usize,
+    pub wall_ratio: BTreeMap<Mode, f64>,
+    pub cpu_ratio: BTreeMap<Mode, f64>,
+}
+
+/// What a mode did on a program: its samples, or why there are none.
+pub type Outcome = Result<Vec<Sample>, String>;
+
+impl ProgramReport {
+    pub fn new(program: &Program, outcomes: BTreeMap<Mode, Outcome>) -> Self {
+        let native = outcomes.get(&Mode::Native).and_then(|outcome| outcome.as_ref().ok());
+        let (native_wall, native_cpu) =
+            native.map_or((f64::NAN, f64::NAN), |samples| medians(samples));
+        let modes = outcomes
+            .into_iter()
+            .map(|(mode, outcome)| {
+                let report = match outcome {
+                    Err(error) => ModeReport::Failed { error },
+                    Ok(samples) => {
+                        let (wall_ms, cpu_ms) = medians(&samples);
+                        ModeReport::Measured(Box::new(Figures {
+                            wall_ms,
+                            cpu_ms,
+                            wall_ratio: wall_ms / native_wall,
+                            cpu_ratio: cpu_ms / native_cpu,
+                            wall_ms_over_native: wall_ms - native_wall,
+                            peak_memory_kib: samples
+                                .iter()
+                                .map(|sample| sample.peak_memory_kib)
+                                .max()
+                                .unwrap_or(0),
+                            samples,
+                        }))
+                    }
+                };
+                (mode, report)
+            })
+            .collect();
+        Self { name: program.name, group: program.group, headline: program.headline, modes }
+    }
+
+    /// The mode's figures, if it was measured.
+    pub fn figures(&self, mode: Mode) -> Option<&Figures> {
+        match self.modes.get(&mode)? {
+            ModeReport::Measured(figures) => Some(figures),
+            ModeReport::Failed { .. } => None,
+        }
+    }
+}
+
+fn medians(samples: &[Sample]) -> (f64, f64) {
+    let of = |value: fn(&Sample) -> f64| {
+        let values: Vec<f64> = samples.iter().map(value).collect();
+        median(&values).unwrap_or(f64::NAN)
+    };
+    (of(|sample| sample.wall_ms), of(|sample| sample.cpu_ms))
+}
+
+impl GeometricMean {
+    /// The means over the programs that `select` picks; nothing if it picks none.
+    ///
+    /// A mode has a mean only if it was measured on all of them: a mean that leaves out the program
+    /// on which the mode failed would flatter it.
+    pub fn over(
+        name: &'static str,
+        programs: &[ProgramReport],
+        modes: &[Mode],
+        select: impl Fn(&ProgramReport) -> bool,
+    ) -> Option<Self> {
+        let selected: Vec<&ProgramReport> =
+            programs.iter().filter(|program| select(program)).collect();
+        let mean_of = |ratio: fn(&Figures) -> f64| -> BTreeMap<Mode, f64> {
+            let mean = |mode: Mode| {
+                let ratios: Option<Vec<f64>> =
+                    selected.iter().map(|program| program.figures(mode).map(ratio)).collect();
+                Some((mode, geometric_mean(&ratios?)?))
+            };
+            modes
+                .iter()
+                .filter(|&&mode| mode != Mode::Native)
+                .filter_map(|&mode| mean(mode))
+                .collect()
+        };
+        (!selected.is_empty()).then(|| Self {
+            over: name,
+            programs: selected.len(),
+            wall_ratio: mean_of(|figures| figures.wall_ratio),
+            cpu_ratio: mean_of(|figures| figures.cpu_ratio),
+        })
+    }
+}
+
+impl Report {
+    /// A sentence for each mode that failed on a program.
+    pub fn failures(&self) -> Vec<String> {
+        let mut failures = Vec::new();
+        for program in &self.programs {
+            for (mode, report) in &program.modes {
+                if let ModeReport::Failed { error } = report {
+                    failures.push(format!("{} under {mode}: {error}", program.name));
+                }
+            }
+        }
+        failures
+    }
+
+    pub fn program(&self, name: &str) -> Option<&ProgramReport> {
+        self.programs.iter().find(|program| program.name == name)
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::programs::PROGRAMS;
+
+    /// A report in which each program took the given milliseconds per mode; a negative figure is a
+    /// failure.
+    pub fn report(rows: &[(&str, &[f64])]) -> Report {
+        let modes = Mode::DEFAULT;
+        let programs: Vec<ProgramReport> = rows
+            .iter()
+            .map(|(name, milliseconds)| {
+                let program =
+                    PROGRAMS.iter().find(|program| program.name == *name).expect("known program");
+                let outcomes = modes.iter().zip(*milliseconds).map(|(&mode, &wall_ms)| {
+                    let sample = Sample { wall_ms, cpu_ms: wall_ms / 2.0, peak_memory_kib: 1 };
+                    (
+                        mode,
+                        if wall_ms < 0.0 {
+                            Err("wrong output".to_owned())
+                        } else {
+                            Ok(vec![sample; 3])
+                        },
+                    )
+                });
+                ProgramReport::new(program, outcomes.collect())
+            })
+            .collect();
+        let geometric_means = GeometricMean::over("the eight", &programs, &modes, |p| p.headline)
+            .into_iter()
+            .collect();
+        Report {
+            command_line: "retro-bench --runs 3".to_owned(),
+            machine: Machine { cpu: "Test CPU".to_owned(), cores: 2, kernel: "6.1".to_owned() },
+            modes: modes.to_vec(),
+            runs: 3,
+            cold_runs: 30,
+            programs,
+            not_installed: BTreeMap::new(),
+            geometric_means,
+        }
+    }
+
+    #[test]
+    fn ratios_are_to_native() {
+        let report = report(&[("gzip", &[200.0, 300.0, 500.0])]);
+        let figures = report.programs[0].figures(Mode::Run).expect("measured");
+        assert_eq!(
+            (figures.wall_ratio, figures.cpu_ratio, figures.wall_ms_over_native),
+            (1.5, 1.5, 100.0)
+        );
+    }
+
+    #[test]
+    fn a_failed_mode_has_no_mean() {
+        let report = report(&[("gzip", &[100.0, 200.0, 400.0]), ("xz", &[100.0, -1.0, 900.0])]);
+        let mean = &report.geometric_means[0];
+        assert_eq!(mean.programs, 2);
+        assert_eq!(mean.wall_ratio.get(&Mode::Run), None);
+        assert!((mean.wall_ratio[&Mode::Valgrind] - 6.0).abs() < 1e-12);
+        assert_eq!(report.failures(), ["xz under run: wrong output"]);
+    }
+
+    #[test]
+    fn json_names_modes_and_keeps_samples() {
+        let json =
+            serde_json::to_value(report(&[("gzip", &[100.0, 150.0, -1.0])])).expect("serialises");
+        let modes = &json["programs"][0]["modes"];
+        assert_eq!(modes["run"]["cpu_ratio"], 1.5);
+        assert_eq!(modes["run"]["samples"].as_array().map(Vec::len), Some(3));
+        assert_eq!(modes["valgrind"]["error"], "wrong output");
+    }
+}

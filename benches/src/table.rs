@@ -1,0 +1,207 @@
+//! Renders a report as Markdown tables padded to line up: the same text reads well in a terminal and
+//! in RESULTS.md.
+
+use crate::modes::Mode;
+use crate::programs::{Group, Program};
+use crate::report::{ModeReport, ProgramReport, Report};
+use crate::targets;
+
+/// The whole report: ratios, cold starts, targets.
+pub fn render(report: &Report) -> String {
+    let mut sections = Vec::new();
+    let warm = warm_table(report);
+    if warm.len() > 1 {
+        let caption =
+            format!("Wall-clock time as a multiple of native, median of {}:", report.runs);
+        sections.push(format!("{caption}\n\n{}", align(&warm, 2)));
+    }
+    let cold = cold_table(report);
+    if cold.len() > 1 {
+        let caption = format!(
+            "Cold starts, milliseconds over native and multiple of it, median of {}:",
+            report.cold_runs
+        );
+        sections.push(format!("{caption}\n\n{}", align(&cold, 1)));
+    }
+    let verdicts = targets::judge(report);
+    if !verdicts.is_empty() {
+        let lines: String = verdicts.iter().map(|verdict| format!("- {verdict}\n")).collect();
+        sections.push(format!("Targets:\n\n{lines}"));
+    }
+    if !report.not_installed.is_empty() {
+        let names: Vec<String> = report
+            .not_installed
+            .iter()
+            .map(|(name, tool)| format!("{name} (needs {tool})"))
+            .collect();
+        sections.push(format!("Left out, not installed: {}.\n", names.join(", ")));
+    }
+    sections.join("\n")
+}
+
+/// What `--list` prints.
+pub fn program_list(programs: &[Program]) -> String {
+    let mut rows = vec![row(["program", "group", "headline", "work"])];
+    for program in programs {
+        let headline = if program.headline { "yes" } else { "" };
+        rows.push(row([program.name, &program.group.name(), headline, program.about]));
+    }
+    align(&rows, rows[0].len())
+}
+
+fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+    cells.map(str::to_owned).to_vec()
+}
+
+/// The modes that have a ratio.
+fn compared(report: &Report) -> impl Iterator<Item = Mode> + '_ {
+    report.modes.iter().copied().filter(|&mode| mode != Mode::Native)
+}
+
+fn warm_table(report: &Report) -> Vec<Vec<String>> {
+    let mut rows = vec![row(["program", "group", "native ms"])];
+    rows[0].extend(compared(report).map(Mode::name));
+    let warm: Vec<&ProgramReport> =
+        report.programs.iter().filter(|program| program.group != Group::Cold).collect();
+    for (position, program) in warm.iter().enumerate() {
+        let mut cells = row([program.name, &program.group.name(), &native_ms(program)]);
+        cells.extend(compared(report).map(|mode| ratio(program, mode)));
+        rows.push(cells);
+        let last_of_group = warm.get(position + 1).is_none_or(|next| next.group != program.group);
+        if program.group == Group::Cpu && last_of_group && compared(report).next().is_some() {
+            rows.extend(mean_rows(report));
+        }
+    }
+    rows
+}
+
+fn mean_rows(report: &Report) -> impl Iterator<Item = Vec<String>> + '_ {
+    report.geometric_means.iter().map(|mean| {
+        let mut cells =
+            row([&format!("**geometric mean, {} ({})**", mean.over, mean.programs), "", ""]);
+        cells.extend(compared(report).map(|mode| match mean.wall_ratio.get(&mode) {
+            Some(ratio) => format!("**{ratio:.2}**"),
+            None => "–".to_owned(),
+        }));
+        cells
+    })
+}
+
+fn cold_table(report: &Report) -> Vec<Vec<String>> {
+    let mut rows = vec![row(["program", "native ms"])];
+    for mode in compared(report) {
+        rows[0].extend([format!("{mode} +ms"), mode.name()]);
+    }
+    for program in report.programs.iter().filter(|program| program.group == Group::Cold) {
+        let mut cells = row([program.name, &native_ms(program)]);
+        for mode in compared(report) {
+            let over =
+                program.figures(mode).map(|figures| format!("{:+.1}", figures.wall_ms_over_native));
+            cells.extend([over.unwrap_or_else(|| "–".to_owned()), ratio(program, mode)]);
+        }
+        rows.push(cells);
+    }
+    rows
+}
+
+fn native_ms(program: &ProgramReport) -> String {
+    match program.figures(Mode::Native) {
+        Some(figures) if figures.wall_ms < 20.0 => format!("{:.2}", figures.wall_ms),
+        Some(figures) => format!("{:.0}", figures.wall_ms),
+        None => "–".to_owned(),
+    }
+}
+
+fn ratio(program: &ProgramReport, mode: Mode) -> String {
+    match program.modes.get(&mode) {
+        Some(ModeReport::Measured(figures)) if figures.wall_ratio.is_nan() => "–".to_owned(),
+        Some(ModeReport::Measured(figures)) if figures.wall_ratio >= 100.0 => {
+            format!("{:.0}", figures.wall_ratio)
+        }
+        Some(ModeReport::Measured(figures)) => format!("{:.2}", figures.wall_ratio),
+        Some(ModeReport::Failed { .. }) => "FAILED".to_owned(),
+        None => "–".to_owned(),
+    }
+}
+
+/// A Markdown table; the first `left` columns are aligned left, the others right.
+fn align(rows: &[Vec<String>], left: usize) -> String {
+    let columns = rows[0].len();
+    let width = |column: usize| {
+        rows.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0).max(3)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for (number, cells) in rows.iter().enumerate() {
+        for (column, cell) in cells.iter().enumerate() {
+            let width = widths[column];
+            text += &if column < left {
+                format!("| {cell:width$} ")
+            } else {
+                format!("| {cell:>width$} ")
+            };
+        }
+        text += "|\n";
+        if number == 0 {
+            for (column, width) in widths.iter().enumerate() {
+                let dashes = "-".repeat(width - 1);
+                text +=
+                    &if column < left { format!("| {dashes}- ") } else { format!("| {dashes}: ") };
+            }
+            text += "|\n";
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::report;
+
+    #[test]
+    fn columns_line_up() {
+        let rows = [row(["name", "ms"]), row(["a", "1.5"]), row(["longer", "–"])];
+        let expected = "\
+| name   |  ms |
+| ------ | --: |
+| a      | 1.5 |
+| longer |   – |
+";
+        assert_eq!(align(&rows, 1), expected);
+    }
+
+    #[test]
+    fn warm_and_cold_programs_have_their_tables() {
+        let report = report(&[
+            ("gzip", &[200.0, 220.0, 400.0]),
+            ("queens", &[100.0, 110.0, -1.0]),
+            ("sh-loop", &[200.0, 800.0, 60_000.0]),
+            ("true", &[0.5, 4.5, 200.5]),
+        ]);
+        let expected = "\
+Wall-clock time as a multiple of native, median of 3:
+
+| program                           | group   | native ms |      run | valgrind |
+| --------------------------------- | ------- | --------: | -------: | -------: |
+| gzip                              | cpu     |       200 |     1.10 |     2.00 |
+| queens                            | cpu     |       100 |     1.10 |   FAILED |
+| **geometric mean, the eight (2)** |         |           | **1.10** |        – |
+| sh-loop                           | process |       200 |     4.00 |      300 |
+
+Cold starts, milliseconds over native and multiple of it, median of 30:
+
+| program | native ms | run +ms |  run | valgrind +ms | valgrind |
+| ------- | --------: | ------: | ---: | -----------: | -------: |
+| true    |      0.50 |    +4.0 | 9.00 |       +200.0 |      401 |
+";
+        let text = render(&report);
+        assert!(text.starts_with(expected), "{text}");
+    }
+
+    #[test]
+    fn the_list_names_every_program() {
+        let list = program_list(crate::programs::PROGRAMS);
+        assert!(crate::programs::PROGRAMS.iter().all(|program| list.contains(program.name)));
+    }
+}

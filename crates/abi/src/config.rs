@@ -1,0 +1,121 @@
+//! How a program is handed to the engine: one environment variable, which the engine removes
+//! before the guest sees its environment.
+//!
+//! The engine is executed with the guest's own `argv` and `envp` and, as the last entry of
+//! `envp`, `RETRO_ENGINE=<key>=<value>;...;path=<path>`. The path comes last and may hold any byte.
+//! Guest `execve` calls use the same form to start the engine again in the new image.
+
+use core::fmt::{self, Write};
+
+/// Name of the variable, with the equals sign.
+pub const VARIABLE: &str = "RETRO_ENGINE=";
+
+/// What instrumentation the engine applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// None: the guest runs as fast as the translator allows.
+    Run,
+    /// Count guest instructions, memory accesses, calls and the like, for `--stats`.
+    Count,
+}
+
+/// The engine's start-up settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config<'a> {
+    /// The instrumentation policy.
+    pub policy: Policy,
+    /// A descriptor of shared memory that holds [`crate::stats::Stats`].
+    pub stats_fd: Option<i32>,
+    /// A descriptor of the already opened and checked ELF file: a guest's `execve` resolves
+    /// scripts and reports errors before the old image is gone. Absent when `retro` starts the
+    /// first program; then the engine resolves `path` itself.
+    pub exe_fd: Option<i32>,
+    /// The file name given to `execve`.
+    pub path: &'a [u8],
+}
+
+/// Why a configuration string was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadConfig;
+
+impl<'a> Config<'a> {
+    /// Parses the value of the variable (the part after `RETRO_ENGINE=`).
+    pub fn parse(mut text: &'a [u8]) -> Result<Config<'a>, BadConfig> {
+        let mut config = Config { policy: Policy::Run, stats_fd: None, exe_fd: None, path: b"" };
+        loop {
+            let equals = text.iter().position(|&b| b == b'=').ok_or(BadConfig)?;
+            let (key, rest) = (&text[..equals], &text[equals + 1..]);
+            if key == b"path" {
+                config.path = rest;
+                return Ok(config);
+            }
+            let end = rest.iter().position(|&b| b == b';').ok_or(BadConfig)?;
+            let value = &rest[..end];
+            match key {
+                b"policy" => {
+                    config.policy = match value {
+                        b"run" => Policy::Run,
+                        b"count" => Policy::Count,
+                        _ => return Err(BadConfig),
+                    }
+                }
+                b"stats" => config.stats_fd = Some(number(value)?),
+                b"exe" => config.exe_fd = Some(number(value)?),
+                _ => return Err(BadConfig),
+            }
+            text = &rest[end + 1..];
+        }
+    }
+
+    /// Writes everything of the variable but the path's bytes: `RETRO_ENGINE=...;path=`.
+    /// The caller appends the path, which need not be UTF-8.
+    pub fn write_prefix(&self, out: &mut impl Write) -> fmt::Result {
+        out.write_str(VARIABLE)?;
+        match self.policy {
+            Policy::Run => {}
+            Policy::Count => out.write_str("policy=count;")?,
+        }
+        if let Some(fd) = self.stats_fd {
+            write!(out, "stats={fd};")?;
+        }
+        if let Some(fd) = self.exe_fd {
+            write!(out, "exe={fd};")?;
+        }
+        out.write_str("path=")
+    }
+}
+
+fn number(digits: &[u8]) -> Result<i32, BadConfig> {
+    core::str::from_utf8(digits).ok().and_then(|s| s.parse().ok()).ok_or(BadConfig)
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::string::String;
+
+    fn check(config: Config) {
+        let mut text = String::new();
+        config.write_prefix(&mut text).unwrap();
+        text.push_str(core::str::from_utf8(config.path).unwrap());
+        let value = text.strip_prefix(VARIABLE).unwrap();
+        assert_eq!(Config::parse(value.as_bytes()), Ok(config));
+    }
+
+    #[test]
+    fn round_trips() {
+        let plain = Config { policy: Policy::Run, stats_fd: None, exe_fd: None, path: b"/bin/ls" };
+        check(plain);
+        check(Config { policy: Policy::Count, stats_fd: Some(1000), exe_fd: Some(999), ..plain });
+        check(Config { path: b"odd;path=x", ..plain });
+        check(Config { path: b"", ..plain });
+    }
+
+    #[test]
+    fn refuses_what_it_does_not_know() {
+        for bad in ["", "path", "policy=fly;path=x", "stats=x;path=y", "colour=1;path=z", "stats=1"] {
+            assert_eq!(Config::parse(bad.as_bytes()), Err(BadConfig), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The address-space plan: who owns which part of the 47-bit user half.
+//!
+//! ```text
+//! 0                 0x1_0000   lowest address the guest may map
+//! 0x1000_0000    .. 0x7f00_0000   modules: executables, ld.so, file mappings (low 2 GiB)
+//! 0x8000_0000    .. GUEST_END     everything else of the guest, top down; the stack at the top
+//! SHADOW_BASE    .. + GUEST_END   the shadow of guest memory (GS base while recording)
+//! ENGINE_BASE    ..               engine image, code cache and tables
+//! CACHE_BASE     ..               within 2 GiB of the engine, so both reach each other by rel32
+//! above                           what the kernel placed: the initial stack, engine mappings
+//! ```
+//!
+//! Invariants: no guest mapping lies at or above [`GUEST_END`]; nothing of the engine lies below it.
+
+/// One past the last address the guest can map (32 TiB): room for AddressSanitizer's and Go's
+/// reservations, and small enough for a whole shadow above it.
+pub const GUEST_END: u64 = 1 << 45;
+
+/// Lowest address handed out or accepted for guest mappings.
+pub const GUEST_MIN: u64 = 0x1_0000;
+
+/// Modules are placed from here upwards ...
+pub const MODULES_START: u64 = 0x1000_0000;
+/// ... to here, so that every address in them is a positive disp32 and imm32.
+pub const MODULES_END: u64 = 0x7f00_0000;
+
+/// Distance from guest memory to its shadow. A multiple of 64 whose bits 6-11 and 12-27 are set
+/// unevenly: with a round distance, X and X + S fight for the same L1 way and store buffer slots.
+pub const SHADOW_DISTANCE: u64 = (1 << 46) + 0x5a_5840;
+
+/// Where the engine image is linked.
+pub const ENGINE_BASE: u64 = 0x7000_0000_0000;
+
+/// Start of the code cache.
+pub const CACHE_BASE: u64 = 0x7000_1000_0000;
+
+/// Size of the code cache's address range.
+pub const CACHE_SIZE: u64 = 0x4000_0000;
+
+/// Size of a page.
+pub const PAGE: u64 = 4096;

@@ -1,0 +1,128 @@
+//! The command line: what can be asked, and the help text for it.
+
+use std::ffi::OsString;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+const EXAMPLES: &str = "\
+Examples:
+  retro run -- ls -l               run a program under the engine
+  retro run --stats -- make -j2    and print what the engine counted
+  retro completions bash           print a completion script for bash
+  retro man | man -l -             read the manual page";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  retro run -- ls -l /usr/share
+  retro run -- bash -c 'sort < words | uniq -c'
+  retro run --stats -- python3 script.py
+  retro run --stats=json -- ./a.out 2> counters.json
+
+Exit status: that of COMMAND; if a signal killed COMMAND, the same signal kills retro.
+127 if COMMAND was not found, 126 if it cannot be executed, 125 if retro itself failed.";
+
+/// Time-travel debugging for native Linux x86-64 programs.
+#[derive(Debug, Parser)]
+#[command(name = "retro", version, after_help = EXAMPLES, arg_required_else_help = true)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a program under the engine
+    ///
+    /// The program, and every program it starts, is translated block by block and executed from a
+    /// code cache. Standard input and output, environment, working directory and signals are the
+    /// program's own.
+    Run(RunOptions),
+    /// Print a shell completion script
+    Completions {
+        /// The shell to complete for
+        shell: Shell,
+    },
+    /// Print the manual page (in roff)
+    Man,
+}
+
+/// Options of `retro run`.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub struct RunOptions {
+    /// Print what the engine counted to stderr when the program has ended
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "text"
+    )]
+    pub stats: Option<StatsFormat>,
+
+    /// The program and its arguments; the program is looked up in PATH as a shell does
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// How `--stats` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StatsFormat {
+    /// An aligned table
+    Text,
+    /// One JSON object on one line
+    Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn run_options(arguments: &[&str]) -> RunOptions {
+        match Arguments::try_parse_from(arguments).expect("valid arguments").command {
+            Command::Run(options) => options,
+            other => panic!("not `run`: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn everything_from_the_program_on_is_the_program_s() {
+        for line in [
+            &["retro", "run", "--", "ls", "--stats", "--", "-l"][..],
+            &["retro", "run", "ls", "--stats", "--", "-l"],
+        ] {
+            let options = run_options(line);
+            assert_eq!(options.stats, None);
+            assert_eq!(options.command, ["ls", "--stats", "--", "-l"]);
+        }
+    }
+
+    #[test]
+    fn stats_takes_its_format_after_an_equals_sign_only() {
+        let text = run_options(&["retro", "run", "--stats", "json"]);
+        assert_eq!((text.stats, text.command), (Some(StatsFormat::Text), vec!["json".into()]));
+        let json = run_options(&["retro", "run", "--stats=json", "true"]);
+        assert_eq!((json.stats, json.command), (Some(StatsFormat::Json), vec!["true".into()]));
+    }
+
+    #[test]
+    fn an_unknown_option_is_no_program() {
+        assert!(Arguments::try_parse_from(["retro", "run", "--stat", "true"]).is_err());
+        assert_eq!(run_options(&["retro", "run", "--", "--stat"]).command, ["--stat"]);
+    }
+
+    #[test]
+    fn a_program_is_required() {
+        assert!(Arguments::try_parse_from(["retro", "run"]).is_err());
+        assert!(Arguments::try_parse_from(["retro", "run", "--"]).is_err());
+    }
+}

@@ -1,0 +1,141 @@
+//! The engine's image as a file that can be executed.
+//!
+//! The image is part of the `retro` binary and never lies in the file system where something
+//! could replace or remove it: it is copied into anonymous memory, sealed, and executed from its
+//! descriptor. Where the kernel forbids that (`vm.memfd_noexec=2`, or a seccomp filter) a private
+//! file is used, which loses its name before it is executed.
+//!
+//! Invariant: the descriptor is close-on-exec and above the standard ones.
+
+use std::env;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process;
+
+use anyhow::{Context, Result};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use retro_engine_image::ENGINE_IMAGE;
+
+/// Opens a file that holds the engine's image, ready to be executed.
+pub fn open() -> Result<OwnedFd> {
+    let file = match in_memory(ENGINE_IMAGE) {
+        Ok(file) => file,
+        Err(memory_error) => in_directory(ENGINE_IMAGE).with_context(|| {
+            format!(
+                "cannot make a file for the engine: no memory file ({memory_error}), \
+                 and no directory works (set TMPDIR to one that is not mounted noexec)"
+            )
+        })?,
+    };
+    above_standard(file).context("cannot duplicate the engine's descriptor")
+}
+
+fn in_memory(image: &[u8]) -> io::Result<OwnedFd> {
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    // Kernels since 6.3 want to be told that the file will be executed; older ones refuse the
+    // unknown flag.
+    let executable = MFdFlags::from_bits_retain(libc::MFD_EXEC);
+    let fd = match memfd_create(c"retro-engine", flags | executable) {
+        Err(Errno::EINVAL) => memfd_create(c"retro-engine", flags)?,
+        other => other?,
+    };
+    let mut file = File::from(fd);
+    file.write_all(image)?;
+    let seals = SealFlag::F_SEAL_WRITE
+        | SealFlag::F_SEAL_GROW
+        | SealFlag::F_SEAL_SHRINK
+        | SealFlag::F_SEAL_SEAL;
+    fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
+    Ok(file.into())
+}
+
+fn in_directory(image: &[u8]) -> io::Result<OwnedFd> {
+    let mut last = io::Error::from(Errno::ENOENT);
+    for directory in directories() {
+        match unnamed_in(&directory, image) {
+            Ok(file) => return Ok(file),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn directories() -> Vec<PathBuf> {
+    let chosen = ["TMPDIR", "XDG_RUNTIME_DIR"].into_iter().filter_map(env::var_os);
+    let usual = ["/tmp", "/var/tmp", "/dev/shm"].into_iter().map(Into::into);
+    chosen.chain(usual).map(PathBuf::from).collect()
+}
+
+/// Creates a file in `directory` and removes its name, so that only the descriptor is left.
+fn unnamed_in(directory: &Path, image: &[u8]) -> io::Result<OwnedFd> {
+    let path = directory.join(format!(".retro-engine-{}", process::id()));
+    let mut writer = OpenOptions::new().write(true).create_new(true).mode(0o700).open(&path)?;
+    // A file that is open for writing cannot be executed: open it again before the name goes.
+    let reader = writer.write_all(image).and_then(|()| File::open(&path));
+    fs::remove_file(&path)?;
+    let reader = reader?;
+    executable(&reader)?;
+    Ok(reader.into())
+}
+
+/// Fails if the file lies on a file system that is mounted noexec.
+fn executable(file: &File) -> io::Result<()> {
+    let flags = libc::AT_EMPTY_PATH;
+    // SAFETY: the descriptor is open and the path is a NUL-terminated string.
+    let result = unsafe {
+        libc::syscall(libc::SYS_faccessat2, file.as_raw_fd(), c"".as_ptr(), libc::X_OK, flags)
+    };
+    match Errno::result(result) {
+        // A kernel without faccessat2 leaves it to the execution itself to fail.
+        Ok(_) | Err(Errno::ENOSYS) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Moves a descriptor out of 0 to 2, where it can land when `retro` was started with one of them
+/// closed: what is printed must not end in the image.
+fn above_standard(fd: OwnedFd) -> io::Result<OwnedFd> {
+    if fd.as_raw_fd() > 2 {
+        return Ok(fd);
+    }
+    let moved = fcntl(fd.as_fd(), FcntlArg::F_DUPFD_CLOEXEC(3))?;
+    // SAFETY: `moved` was just created and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(moved) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::fs::MetadataExt;
+
+    fn contents(fd: &OwnedFd) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        File::open(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+            .and_then(|mut file| file.read_to_end(&mut bytes))
+            .unwrap();
+        bytes
+    }
+
+    #[test]
+    fn both_ways_give_the_image_and_close_on_exec() {
+        for file in [in_memory(b"image").unwrap(), in_directory(b"image").unwrap()] {
+            assert_eq!(contents(&file), b"image");
+            let flags = fcntl(&file, FcntlArg::F_GETFD).unwrap();
+            assert_eq!(flags & libc::FD_CLOEXEC, libc::FD_CLOEXEC);
+        }
+    }
+
+    #[test]
+    fn the_file_has_no_name_and_cannot_change() {
+        let file = File::from(in_directory(b"image").unwrap());
+        assert_eq!(file.metadata().unwrap().nlink(), 0);
+        let mut memory = File::from(in_memory(b"image").unwrap());
+        assert!(memory.write_all(b"more").is_err());
+    }
+}

@@ -1,0 +1,232 @@
+//! A guest in a child process, with this process standing in for it.
+//!
+//! Whoever started `retro` sees one process and knows nothing of a child: a signal sent to `retro`
+//! is meant for the guest, a guest that stops should look like a stopped `retro`, and `retro` must
+//! end the way the guest ended.
+//!
+//! Strategy: block every signal, fork, and take signals one by one with `sigwaitinfo`. No handler
+//! is ever installed, so nothing is asynchronous and the child has nothing to undo but the mask and
+//! the disposition of SIGCHLD.
+//!
+//! Invariants:
+//! - The child stays in this process's group and session, and executes with the signal mask and
+//!   dispositions that `retro` was started with.
+//! - What a terminal sends to the whole group reaches the guest once, directly from the kernel;
+//!   everything else that reaches this process is passed on.
+//! - The guest's main process dies with this one, so `kill -9` of `retro` leaves nothing behind.
+
+use std::convert::Infallible;
+use std::mem::MaybeUninit;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{self, ExitStatus};
+use std::{fs, mem, ptr};
+
+use anyhow::{Context, Result, bail};
+use libc::{c_int, siginfo_t};
+use nix::errno::Errno;
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::{
+    SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction, sigprocmask,
+};
+use nix::unistd::{ForkResult, Pid, fork, getpgid, getpgrp, getppid};
+
+use crate::message;
+
+/// How the guest's main process ended. Signals are plain numbers, since real-time signals have
+/// no names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It exited with this status.
+    Exited(i32),
+    /// This signal killed it.
+    Killed(c_int),
+}
+
+/// Signals that the kernel sends to a whole process group on behalf of its terminal.
+const FROM_TERMINAL: [c_int; 8] = [
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+    libc::SIGHUP,
+    libc::SIGCONT,
+    libc::SIGWINCH,
+];
+
+/// Runs `become_guest`, which ends in an `execve`, in a child and waits for its end.
+///
+/// All signals stay blocked in this process afterwards: see [`end_as`].
+pub fn supervise(become_guest: impl FnOnce() -> Result<Infallible>) -> Result<Ending> {
+    let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    let mut mask = SigSet::empty();
+    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut mask))
+        .context("cannot block signals")?;
+    // SAFETY: no handler is installed. With SIGCHLD ignored the kernel would reap the child and
+    // its status would be lost.
+    let on_child = unsafe { sigaction(Signal::SIGCHLD, &default) }
+        .context("cannot reset the disposition of SIGCHLD")?;
+    let supervisor = process::id();
+
+    // SAFETY: this process has one thread, so the child may do whatever the parent could.
+    match unsafe { fork() }.context("cannot create a process")? {
+        ForkResult::Parent { child } => Supervisor { child, resumed: false }.wait(),
+        ForkResult::Child => {
+            let restored = die_with(supervisor).and_then(|()| {
+                // SAFETY: puts back what this process was started with.
+                unsafe { sigaction(Signal::SIGCHLD, &on_child) }?;
+                sigprocmask(SigmaskHow::SIG_SETMASK, Some(&mask), None)?;
+                Ok(())
+            });
+            let error = match restored.and_then(|()| become_guest()) {
+                Err(error) => error,
+                Ok(never) => match never {},
+            };
+            process::exit(message::report(&error))
+        }
+    }
+}
+
+/// Ends this process as the guest ended, for whoever waits for it.
+pub fn end_as(ending: Ending) -> ! {
+    let signal = match ending {
+        Ending::Exited(status) => process::exit(status),
+        Ending::Killed(signal) => signal,
+    };
+    // The guest has left its core file already; one of `retro` would only replace it.
+    let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
+    raise_by_default(signal);
+    // Only a signal that does not kill by default gets here, and no such signal killed the guest.
+    process::exit(128 + signal)
+}
+
+/// Makes the kernel kill this process when its parent, `supervisor`, ends.
+fn die_with(supervisor: u32) -> Result<()> {
+    prctl::set_pdeathsig(Signal::SIGKILL).context("cannot tie the program to retro")?;
+    if getppid().as_raw() != supervisor as i32 {
+        bail!("retro was killed before the program started");
+    }
+    Ok(())
+}
+
+/// Raises `signal` with its default action, whatever the inherited disposition. All signals are
+/// blocked before and after; a signal that stops acts in between, and so does one that kills.
+fn raise_by_default(signal: c_int) {
+    // SAFETY: all-zero bytes are a valid `sigaction`: the default action, no flags, an empty mask.
+    let default: libc::sigaction = unsafe { mem::zeroed() };
+    let mut previous = default;
+    // SAFETY: the pointers are valid for the calls and no handler is installed. SIGKILL and
+    // SIGSTOP can be neither reset nor blocked and need not be, so failures are of no interest.
+    unsafe {
+        let mut only: libc::sigset_t = mem::zeroed();
+        libc::sigemptyset(&mut only);
+        libc::sigaddset(&mut only, signal);
+        libc::sigaction(signal, &default, &mut previous);
+        libc::raise(signal);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &only, ptr::null_mut());
+        libc::sigprocmask(libc::SIG_BLOCK, &only, ptr::null_mut());
+        libc::sigaction(signal, &previous, ptr::null_mut());
+    }
+}
+
+struct Supervisor {
+    child: Pid,
+    /// This process was stopped and the SIGCONT that woke it has not been taken yet.
+    resumed: bool,
+}
+
+impl Supervisor {
+    fn wait(mut self) -> Result<Ending> {
+        loop {
+            let info = next_signal()?;
+            if info.si_signo == libc::SIGCHLD {
+                if let Some(ending) = self.collect()? {
+                    return Ok(ending);
+                }
+            } else {
+                self.pass_on(&info);
+            }
+        }
+    }
+
+    /// Takes every change of the child's state that is there to be taken.
+    fn collect(&mut self) -> Result<Option<Ending>> {
+        while let Some(status) = self.next_change()? {
+            if let Some(code) = status.code() {
+                return Ok(Some(Ending::Exited(code)));
+            } else if let Some(signal) = status.signal() {
+                return Ok(Some(Ending::Killed(signal)));
+            } else if let Some(signal) = status.stopped_signal() {
+                self.stop_with_child(signal);
+            }
+        }
+        Ok(None)
+    }
+
+    fn next_change(&self) -> Result<Option<ExitStatus>> {
+        loop {
+            let mut status = 0;
+            let flags = libc::WNOHANG | libc::WUNTRACED;
+            // SAFETY: the pointer is valid for the call.
+            let changed = unsafe { libc::waitpid(self.child.as_raw(), &mut status, flags) };
+            match Errno::result(changed) {
+                Ok(0) => return Ok(None),
+                Ok(_) => return Ok(Some(ExitStatus::from_raw(status))),
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(error).context("cannot wait for the program"),
+            }
+        }
+    }
+
+    /// Stops as the child did, and once continued sees to it that the child is, too.
+    fn stop_with_child(&mut self, signal: c_int) {
+        raise_by_default(signal);
+        self.resumed = true;
+        if self.child_is_stopped() {
+            self.send(libc::SIGCONT);
+        }
+    }
+
+    fn pass_on(&mut self, info: &siginfo_t) {
+        let number = info.si_signo;
+        if number == libc::SIGCONT && mem::take(&mut self.resumed) {
+            return;
+        }
+        let from_terminal = info.si_code == libc::SI_KERNEL && FROM_TERMINAL.contains(&number);
+        if !(from_terminal && self.child_shares_group()) {
+            self.send(number);
+        }
+    }
+
+    fn child_shares_group(&self) -> bool {
+        getpgid(Some(self.child)).is_ok_and(|group| group == getpgrp())
+    }
+
+    /// The state is the first field after the command's name, which is in parentheses.
+    fn child_is_stopped(&self) -> bool {
+        fs::read_to_string(format!("/proc/{}/stat", self.child))
+            .is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T")))
+    }
+
+    /// The child may have ended: it is not reaped yet, so its number belongs to no other process.
+    fn send(&self, number: c_int) {
+        // SAFETY: `kill` touches no memory of this process.
+        unsafe { libc::kill(self.child.as_raw(), number) };
+    }
+}
+
+/// Waits for the next signal of any kind; all are blocked.
+fn next_signal() -> Result<siginfo_t> {
+    loop {
+        let mut info = MaybeUninit::<siginfo_t>::uninit();
+        // SAFETY: both pointers are valid for the call.
+        let number = unsafe { libc::sigwaitinfo(SigSet::all().as_ref(), info.as_mut_ptr()) };
+        match Errno::result(number) {
+            // SAFETY: on success the kernel has filled in all of it.
+            Ok(_) => return Ok(unsafe { info.assume_init() }),
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error).context("cannot wait for signals"),
+        }
+    }
+}

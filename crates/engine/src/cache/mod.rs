@@ -1,0 +1,578 @@
+//! The code cache: translated blocks, the links between them, and what happens when code changes.
+//!
+//! Two regions: *hot* holds block bodies in the order they were translated, so that a block that falls
+//! through into the next often needs no jump; *cold* holds exit stubs and late entry stubs.
+//!
+//! Invariants:
+//! 1. Every way into a block body is an exit record's patchable jump (from other blocks, from landings
+//!    and from jump entries), or the engine itself. Unlinking these makes a block unreachable.
+//! 2. Cache memory is never reused before a flush, and a flush happens only when no thread is in the
+//!    cache: a thread that runs an invalidated block leaves it at its next exit.
+//! 3. Blocks lie in the hot region in the order of their indices: a cache address is found by
+//!    bisection, without locks, from a signal handler.
+//! 4. A page that holds translated code and could be written is either write-protected, or all its
+//!    blocks check their own bytes.
+
+pub mod lookup;
+pub mod pages;
+
+use crate::arena::Arena;
+use crate::context::{BRANCH_TABLE_ENTRIES, Context, Registers};
+use crate::entry::target;
+use crate::gs_offset;
+use crate::policy::Policy;
+use crate::sys;
+use crate::table::Table;
+use crate::translate::emit::{Emitter, Site, SpillRange};
+use crate::translate::{CannotTranslate, MAX_INSTRUCTIONS, MapEntry, Request, Translator, branch};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use linux_raw_sys::general as c;
+use lookup::{JUMP_LOOKUP, RETURN_LOOKUP};
+use retro_abi::layout::{CACHE_BASE, CACHE_SIZE, PAGE};
+
+/// No block, no exit.
+pub const NONE: u32 = u32::MAX;
+
+/// Bytes for cold code at the end of the cache's range.
+const COLD_SIZE: u64 = CACHE_SIZE / 4;
+
+/// The cache grows in steps of this size.
+const COMMIT_STEP: u64 = 1 << 20;
+
+/// An upper bound of what one block can take in either region.
+const BLOCK_ROOM: u64 = 64 << 10;
+
+/// A translated block.
+#[derive(Clone, Copy, Debug)]
+pub struct Block {
+    /// Guest address of its first instruction.
+    pub pc: u64,
+    /// Offset of its body from the start of the cache.
+    pub body: u32,
+    /// Length of its body.
+    pub len: u32,
+    /// First map entry.
+    map: u32,
+    /// Number of map entries.
+    map_len: u16,
+    /// Guest bytes covered.
+    pub guest_len: u16,
+    /// First spill range.
+    spills: u32,
+    /// Number of spill ranges.
+    spill_len: u16,
+    /// Bytes between the emitter's start and the body (the jump entry).
+    lead: u16,
+    /// Head of the list of exits that are linked to this block.
+    incoming: u32,
+    /// Next block of the same page, for the first and the last page it touches.
+    pub next_in_page: [u32; 2],
+    /// Whether it can still be entered.
+    pub valid: bool,
+    /// Whether it checks its own bytes.
+    pub checked: bool,
+}
+
+impl Block {
+    /// First page it touches.
+    pub fn first_page(&self) -> u64 {
+        self.pc / PAGE
+    }
+
+    /// Last page it touches.
+    pub fn last_page(&self) -> u64 {
+        (self.pc + self.guest_len as u64 - 1) / PAGE
+    }
+}
+
+/// A way out of a block or stub.
+#[derive(Clone, Copy, Debug)]
+pub struct Exit {
+    /// Guest address it leads to; for `Fixed` exits, what the engine needs to know.
+    pub target: u64,
+    /// Offset of the branch instruction from the start of the cache.
+    site: u32,
+    /// Offset of its stub, which leaves for the engine.
+    stub: u32,
+    /// Next exit linked to the same block.
+    next: u32,
+    /// Block it is linked to.
+    pub linked: u32,
+    /// How it is patched.
+    kind: Site,
+    /// Whether it may be linked.
+    pub linkable: bool,
+}
+
+/// Where a cache address stands in guest terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Guest address of the instruction it belongs to.
+    pub pc: u64,
+    /// Whether the guest's state is exactly that before this instruction.
+    pub boundary: bool,
+    /// The block.
+    pub block: u32,
+}
+
+/// Why a block could not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// No room: flush and try again.
+    Full,
+    /// The guest faults when it fetches this instruction.
+    Fetch,
+}
+
+/// Parts of the cache that signal handlers read without a lock.
+struct View {
+    blocks: *const Arena<Block>,
+    map: *const Arena<MapEntry>,
+    spills: *const Arena<SpillRange>,
+    exits: *const Arena<Exit>,
+}
+
+/// Number of flushes so far, published for [`exit_record`].
+static GENERATION: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
+
+/// Publishes the number of flushes.
+pub fn set_generation(generation: u32) {
+    GENERATION.store(generation, Ordering::Release);
+}
+
+/// Target and generation of an exit, read without a lock by a thread that counts as in the cache.
+pub fn exit_record(index: u32) -> (u64, u32) {
+    let view = VIEW.load(Ordering::Acquire);
+    // SAFETY: published before any guest code ran; the record cannot be flushed away while this
+    // thread counts as in the cache.
+    let exits = unsafe { &*(*view).exits };
+    (exits[index].target, GENERATION.load(Ordering::Acquire))
+}
+
+/// Set once, when the engine starts.
+static VIEW: AtomicPtr<View> = AtomicPtr::new(core::ptr::null_mut());
+
+/// One past the last hot byte, for [`contains`].
+static HOT_END: AtomicU64 = AtomicU64::new(CACHE_BASE);
+
+/// The cache.
+pub struct CodeCache {
+    hot: u64,
+    hot_committed: u64,
+    cold: u64,
+    cold_committed: u64,
+    /// All blocks.
+    pub blocks: Arena<Block>,
+    /// All exits.
+    pub exits: Arena<Exit>,
+    map: Arena<MapEntry>,
+    spills: Arena<SpillRange>,
+    /// Valid blocks by guest address.
+    by_pc: Table,
+    /// Jump entries by guest address: offsets from the start of the cache.
+    jump_entries: Table,
+    /// Landings by guest address.
+    landings: Table,
+    /// Code pages.
+    pub pages: pages::CodePages,
+    translator: Translator,
+    stub: Emitter,
+    /// Counters since the last report.
+    pub counts: Counts,
+}
+
+/// What the cache has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Blocks translated.
+    pub blocks: u64,
+    /// Guest instructions translated.
+    pub instructions: u64,
+    /// Blocks invalidated.
+    pub invalidated: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Bytes emitted.
+    pub bytes: u64,
+}
+
+const COLD_BASE: u64 = CACHE_BASE + CACHE_SIZE - COLD_SIZE;
+
+/// Whether an address lies in the code cache.
+pub fn contains(address: u64) -> bool {
+    (CACHE_BASE..CACHE_BASE + CACHE_SIZE).contains(&address)
+}
+
+impl CodeCache {
+    /// Reserves the cache's address range.
+    pub fn new() -> sys::Result<CodeCache> {
+        let flags = c::MAP_PRIVATE | c::MAP_ANONYMOUS | c::MAP_NORESERVE | c::MAP_FIXED_NOREPLACE;
+        // SAFETY: MAP_FIXED_NOREPLACE never replaces a mapping.
+        unsafe { sys::mmap(CACHE_BASE, CACHE_SIZE, c::PROT_NONE, flags, -1, 0)? };
+        Ok(CodeCache {
+            hot: CACHE_BASE,
+            hot_committed: CACHE_BASE,
+            cold: COLD_BASE,
+            cold_committed: COLD_BASE,
+            blocks: Arena::new(1 << 23)?,
+            exits: Arena::new(1 << 24)?,
+            map: Arena::new(1 << 26)?,
+            spills: Arena::new(1 << 25)?,
+            by_pc: Table::new(1 << 12),
+            jump_entries: Table::new(1 << 10),
+            landings: Table::new(1 << 12),
+            pages: pages::CodePages::new(),
+            translator: Translator::new(),
+            stub: Emitter::new(),
+            counts: Counts::default(),
+        })
+    }
+
+    /// Lets signal handlers find blocks. `self` must not move afterwards.
+    pub fn publish(&'static self) {
+        let view = alloc::boxed::Box::new(View {
+            blocks: &raw const self.blocks,
+            map: &raw const self.map,
+            spills: &raw const self.spills,
+            exits: &raw const self.exits,
+        });
+        VIEW.store(alloc::boxed::Box::into_raw(view), Ordering::Release);
+    }
+
+    /// The valid block at a guest address.
+    pub fn find(&self, pc: u64) -> Option<u32> {
+        self.by_pc.get(pc)
+    }
+
+    /// Cache address of a block's body.
+    pub fn body_address(&self, block: u32) -> u64 {
+        CACHE_BASE + self.blocks[block].body as u64
+    }
+
+    fn commit(&mut self) -> Result<(), Failure> {
+        let hot_full = self.hot + BLOCK_ROOM > COLD_BASE;
+        let cold_full = self.cold + BLOCK_ROOM > CACHE_BASE + CACHE_SIZE;
+        if hot_full || cold_full {
+            return Err(Failure::Full);
+        }
+        let prot = c::PROT_READ | c::PROT_WRITE | c::PROT_EXEC;
+        for (used, committed) in [
+            (self.hot, &mut self.hot_committed),
+            (self.cold, &mut self.cold_committed),
+        ] {
+            if used + BLOCK_ROOM > *committed {
+                // SAFETY: the range lies in the cache's reservation.
+                unsafe { sys::mprotect(*committed, COMMIT_STEP, prot) }.map_err(|_| Failure::Full)?;
+                *committed += COMMIT_STEP;
+            }
+        }
+        Ok(())
+    }
+
+    /// Translates a block and makes it known, unless it is a one-off (`step`).
+    pub fn translate<P: Policy>(
+        &mut self,
+        policy: &mut P,
+        pc: u64,
+        code: &[u8],
+        how: How,
+    ) -> Result<u32, Failure> {
+        self.commit()?;
+        let first_exit = self.exits.len() as u32;
+        let request = Request {
+            pc,
+            code,
+            max_instructions: if how.step { 1 } else { MAX_INSTRUCTIONS },
+            address: self.hot,
+            first_exit,
+            jump_entry: how.jump_entry,
+            checked: how.checked && !how.step,
+            linkable: !how.step,
+        };
+        self.translator.translate(policy, &request).map_err(|CannotTranslate::OutOfBytes| Failure::Fetch)?;
+        let translator = &self.translator;
+        let len = translator.out.here();
+        let index = self.blocks.len() as u32;
+        let map = self.map.extend(&translator.map).ok_or(Failure::Full)?;
+        let spills = self.spills.extend(&translator.out.spills).ok_or(Failure::Full)?;
+        write_code(self.hot, &translator.out.bytes);
+        let block = Block {
+            pc,
+            body: (self.hot - CACHE_BASE) as u32 + translator.body as u32,
+            len: (len - translator.body) as u32,
+            map,
+            map_len: translator.map.len() as u16,
+            guest_len: translator.guest_len as u16,
+            spills,
+            spill_len: translator.out.spills.len() as u16,
+            lead: translator.body as u16,
+            incoming: NONE,
+            next_in_page: [NONE; 2],
+            valid: true,
+            checked: request.checked,
+        };
+        self.blocks.push(block).ok_or(Failure::Full)?;
+        self.counts.blocks += 1;
+        self.counts.instructions += translator.instructions as u64;
+        let start = self.hot;
+        self.counts.bytes += len as u64;
+        self.hot += len as u64;
+        HOT_END.store(self.hot, Ordering::Release);
+        self.add_exits(start)?;
+        if how.step {
+            return Ok(index);
+        }
+        for position in 0..self.translator.landings.len() {
+            let (guest, offset) = self.translator.landings[position];
+            let cache = start + offset as u64;
+            self.landings.insert(guest, (cache - CACHE_BASE) as u32);
+            RETURN_LOOKUP.insert(guest, cache);
+        }
+        self.by_pc.insert(pc, index);
+        self.add_to_pages(index);
+        if how.jump_entry {
+            self.link(first_exit, index);
+            self.jump_entries.insert(pc, (start - CACHE_BASE) as u32);
+            JUMP_LOOKUP.insert(pc, start);
+        }
+        Ok(index)
+    }
+
+    /// Creates records and stubs for the exits of the code just emitted at `start`.
+    fn add_exits(&mut self, start: u64) -> Result<(), Failure> {
+        for position in 0..self.translator.out.exits.len() {
+            let exit = self.translator.out.exits[position];
+            self.add_exit(start, exit)?;
+        }
+        Ok(())
+    }
+
+    fn add_exit(&mut self, start: u64, exit: crate::translate::emit::NewExit) -> Result<(), Failure> {
+        let index = self.exits.len() as u32;
+        let stub = self.cold;
+        if exit.site != Site::Fixed {
+            self.stub.begin(stub, index);
+            self.stub.store_gs_imm32(gs_offset!(exit_index), index);
+            self.stub.jump_to(target::exit_direct());
+            write_code(stub, &self.stub.bytes);
+            self.cold += self.stub.here() as u64;
+        }
+        let site = start + exit.offset as u64;
+        let record = Exit {
+            target: exit.target,
+            site: (site - CACHE_BASE) as u32,
+            stub: (stub - CACHE_BASE) as u32,
+            next: NONE,
+            linked: NONE,
+            kind: exit.site,
+            linkable: exit.linkable,
+        };
+        self.exits.push(record).ok_or(Failure::Full)?;
+        patch(&record, stub);
+        Ok(())
+    }
+
+    /// Links an exit to a block: from now on the branch goes straight there.
+    pub fn link(&mut self, exit: u32, block: u32) {
+        let record = self.exits[exit];
+        if !record.linkable || record.linked != NONE || !self.blocks[block].valid {
+            return;
+        }
+        debug_assert_eq!(record.target, self.blocks[block].pc);
+        let head = self.blocks[block].incoming;
+        let slot = self.exits.get_mut(exit);
+        slot.linked = block;
+        slot.next = head;
+        self.blocks.get_mut(block).incoming = exit;
+        patch(&record, self.body_address(block));
+    }
+
+    /// The entry stub for indirect jumps to a block, made when first needed.
+    pub fn jump_entry(&mut self, block: u32) -> Result<u64, Failure> {
+        let pc = self.blocks[block].pc;
+        if let Some(offset) = self.jump_entries.get(pc) {
+            let address = CACHE_BASE + offset as u64;
+            JUMP_LOOKUP.insert(pc, address);
+            return Ok(address);
+        }
+        let address = self.entry_stub(block, |out| branch::jump_entry(out, pc))?;
+        self.jump_entries.insert(pc, (address - CACHE_BASE) as u32);
+        JUMP_LOOKUP.insert(pc, address);
+        Ok(address)
+    }
+
+    /// The landing for returns to a block: usually behind the call, else made here.
+    pub fn landing(&mut self, block: u32) -> Result<u64, Failure> {
+        let pc = self.blocks[block].pc;
+        let address = match self.landings.get(pc) {
+            Some(offset) => CACHE_BASE + offset as u64,
+            None => {
+                let address = self.entry_stub(block, |out| branch::landing(out, pc, true))?;
+                self.landings.insert(pc, (address - CACHE_BASE) as u32);
+                address
+            }
+        };
+        RETURN_LOOKUP.insert(pc, address);
+        Ok(address)
+    }
+
+    fn entry_stub(&mut self, block: u32, emit: impl FnOnce(&mut Emitter)) -> Result<u64, Failure> {
+        self.commit()?;
+        let start = self.cold;
+        let first_exit = self.exits.len() as u32;
+        let mut out = core::mem::take(&mut self.stub);
+        out.begin(start, first_exit);
+        emit(&mut out);
+        write_code(start, &out.bytes);
+        self.cold += out.here() as u64;
+        let exit = out.exits[0];
+        self.stub = out;
+        self.add_exit(start, exit)?;
+        self.link(first_exit, block);
+        Ok(start)
+    }
+
+    /// Makes a block unreachable.
+    pub fn invalidate(&mut self, block: u32) {
+        let record = self.blocks.get_mut(block);
+        if !record.valid {
+            return;
+        }
+        record.valid = false;
+        let pc = record.pc;
+        let mut exit = core::mem::replace(&mut record.incoming, NONE);
+        while exit != NONE {
+            let slot = self.exits.get_mut(exit);
+            let next = core::mem::replace(&mut slot.next, NONE);
+            slot.linked = NONE;
+            let record = *slot;
+            patch(&record, CACHE_BASE + record.stub as u64);
+            exit = next;
+        }
+        if self.by_pc.get(pc) == Some(block) {
+            self.by_pc.remove(pc);
+        }
+        self.counts.invalidated += 1;
+    }
+
+    /// Throws everything away. No thread may be in the cache, and every thread's branch tables must
+    /// be reset before it enters again.
+    pub fn flush(&mut self) {
+        self.hot = CACHE_BASE;
+        self.cold = COLD_BASE;
+        HOT_END.store(CACHE_BASE, Ordering::Release);
+        self.blocks.clear();
+        self.exits.clear();
+        self.map.clear();
+        self.spills.clear();
+        self.by_pc.clear();
+        self.jump_entries.clear();
+        self.landings.clear();
+        self.pages.forget_blocks();
+        JUMP_LOOKUP.clear();
+        RETURN_LOOKUP.clear();
+        self.counts.flushes += 1;
+    }
+}
+
+/// How a block is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct How {
+    /// A single instruction that returns to the engine and is forgotten.
+    pub step: bool,
+    /// With an entry for indirect jumps in front.
+    pub jump_entry: bool,
+    /// Checking its own bytes.
+    pub checked: bool,
+}
+
+fn write_code(address: u64, bytes: &[u8]) {
+    // SAFETY: the caller has committed this part of the cache, and no code there is reachable yet.
+    unsafe {
+        core::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len());
+    }
+}
+
+/// Points a branch at an address with one atomic store, so that threads running through it see the
+/// old branch or the new one.
+fn patch(exit: &Exit, to: u64) {
+    let site = CACHE_BASE + exit.site as u64;
+    let (len, displacement_at) = match exit.kind {
+        Site::Jump => (5, 1),
+        Site::Conditional => (6, 2),
+        Site::Fixed => return,
+    };
+    let displacement = to.wrapping_sub(site + len) as u32;
+    // The emitter keeps these bytes inside one aligned word.
+    let field = site + displacement_at;
+    let word_at = field & !7;
+    let shift = (field - word_at) * 8;
+    // SAFETY: an aligned word in committed cache memory, written only under the engine's lock.
+    let word = unsafe { AtomicU64::from_ptr(word_at as *mut u64) };
+    let mut value = word.load(Ordering::Relaxed);
+    value = value & !(0xffff_ffff << shift) | (displacement as u64) << shift;
+    if exit.kind == Site::Jump {
+        let opcode_shift = shift - 8;
+        if displacement == 0 {
+            // 0f 1f 44 00 00: the jump goes to the next byte.
+            value = value & !(0xff_ffff_ffff << opcode_shift) | 0x00_0044_1f0f << opcode_shift;
+        } else {
+            value = value & !(0xff << opcode_shift) | 0xe9 << opcode_shift;
+        }
+    }
+    word.store(value, Ordering::Release);
+}
+
+/// Finds out where a cache address stands and restores the spilled registers of its position.
+/// Callable from signal handlers: takes no lock.
+pub fn recover(address: u64, registers: &mut Registers, spill: &[u64; 8]) -> Option<Position> {
+    let view = VIEW.load(Ordering::Acquire);
+    if view.is_null() || !(CACHE_BASE..HOT_END.load(Ordering::Acquire)).contains(&address) {
+        return None;
+    }
+    // SAFETY: published once and never freed; elements below `len` never move (see `Arena`).
+    let (blocks, map, spills) = unsafe { (&*(*view).blocks, &*(*view).map, &*(*view).spills) };
+    let offset = (address - CACHE_BASE) as u32;
+    let blocks = blocks.as_slice();
+    let index = blocks.partition_point(|b| b.body <= offset).checked_sub(1)?;
+    let block = &blocks[index];
+    let within = offset - block.body;
+    if within >= block.len {
+        return None;
+    }
+    let entries = &map.as_slice()[block.map as usize..][..block.map_len as usize];
+    let mut pc = block.pc;
+    let mut start = 0u32;
+    let mut position = None;
+    for entry in entries {
+        let end = start + entry.cache_len as u32;
+        if within < end {
+            position = Some(Position { pc, boundary: within == start, block: index as u32 });
+            break;
+        }
+        pc += entry.guest_len as u64;
+        start = end;
+    }
+    let position = position?;
+    let ranges = &spills.as_slice()[block.spills as usize..][..block.spill_len as usize];
+    let emitted = within + block.lead as u32;
+    for range in ranges {
+        if (range.start as u32..range.end as u32).contains(&emitted) {
+            registers.gpr[range.register as usize] = spill[range.slot as usize];
+        }
+    }
+    Some(position)
+}
+
+/// Forgets what a thread's branch tables say, after a flush.
+pub fn reset_branch_tables(context: &mut Context) {
+    let end = core::ptr::from_mut(context) as usize + crate::context::CONTEXT_SIZE;
+    for (table, value) in [
+        (crate::context::RETURN_TABLE, target::return_miss()),
+        (crate::context::JUMP_TABLE, target::jump_miss()),
+    ] {
+        let start = (end as i64 + table as i64) as *mut u64;
+        // SAFETY: the tables lie in front of every context, in the same allocation.
+        unsafe { core::slice::from_raw_parts_mut(start, BRANCH_TABLE_ENTRIES) }.fill(value);
+    }
+}

@@ -1,0 +1,425 @@
+//! The engine's main loop: what to do when control leaves the code cache.
+//!
+//! Every exit comes here on a fresh engine stack with the guest's integer registers in the context;
+//! when [`retro_dispatch`] returns, assembly puts them back and jumps to `enter_target`.
+
+use crate::cache::{self, CodeCache, Failure, How};
+use crate::context::{Context, ExitKind, counter};
+use crate::guest_memory as guest;
+use crate::lock::{Guard, Lock};
+use crate::maps::AddressSpace;
+use crate::policy::{Count, Events, Policy, Run};
+use crate::signals::{self, Arrived, PENDING_KICK, PENDING_SIGNAL};
+use crate::{emulate, sys, syscalls, threads};
+use core::sync::atomic::{AtomicPtr, Ordering};
+use linux_raw_sys::general as c;
+use retro_abi::config;
+use retro_abi::layout::PAGE;
+use retro_abi::stats::Stats;
+
+/// The parts of the engine that all threads share and that change.
+pub struct Engine {
+    /// Translated code.
+    pub cache: CodeCache,
+    /// Guest mappings.
+    pub space: AddressSpace,
+    /// Start and current end of the heap.
+    pub heap: (u64, u64),
+    /// Counts flushes, so that a thread notices that its exit record is gone.
+    pub generation: u32,
+    translate: Translate,
+}
+
+/// The translator, instantiated for the policy.
+type Translate = fn(&mut CodeCache, u64, &[u8], How) -> Result<u32, Failure>;
+
+/// What does not change after start-up.
+pub struct Fixed {
+    /// The policy's run-time half.
+    pub events: &'static dyn Events,
+    /// Counters: shared memory, or a place nobody reads.
+    pub stats: &'static Stats,
+    /// Whether anybody reads them.
+    pub counting: bool,
+    /// The policy by name, for programs that the guest executes.
+    pub policy: config::Policy,
+    /// Descriptor of the shared counters.
+    pub stats_fd: Option<i32>,
+    /// What the guest sees of itself in /proc.
+    pub program: crate::start::Program,
+}
+
+static ENGINE: AtomicPtr<Lock<Engine>> = AtomicPtr::new(core::ptr::null_mut());
+static FIXED: AtomicPtr<Fixed> = AtomicPtr::new(core::ptr::null_mut());
+
+fn translate_with<P: Policy + Default>(
+    cache: &mut CodeCache,
+    pc: u64,
+    code: &[u8],
+    how: How,
+) -> Result<u32, Failure> {
+    cache.translate(&mut P::default(), pc, code, how)
+}
+
+/// The run-time half of a policy.
+pub fn events_of(policy: config::Policy) -> &'static dyn Events {
+    match policy {
+        config::Policy::Run => &Run,
+        config::Policy::Count => &Count,
+    }
+}
+
+/// Puts the engine in place. Called once.
+pub fn install(cache: CodeCache, space: AddressSpace, heap_start: u64, fixed: Fixed) {
+    let translate: Translate = match fixed.policy {
+        config::Policy::Run => translate_with::<Run>,
+        config::Policy::Count => translate_with::<Count>,
+    };
+    let heap = (heap_start, heap_start);
+    let engine = Engine { cache, space, heap, generation: 0, translate };
+    let engine = alloc::boxed::Box::leak(alloc::boxed::Box::new(Lock::new(engine)));
+    {
+        let guard = engine.lock();
+        // SAFETY: the engine is leaked, so its cache never moves.
+        let cache: &'static CodeCache = unsafe { &*(&raw const guard.cache) };
+        cache.publish();
+    }
+    FIXED.store(alloc::boxed::Box::into_raw(alloc::boxed::Box::new(fixed)), Ordering::Release);
+    ENGINE.store(engine, Ordering::Release);
+}
+
+/// The engine, locked.
+pub fn engine() -> Guard<'static, Engine> {
+    // SAFETY: set once at start-up, before any guest code, and never freed.
+    unsafe { &*ENGINE.load(Ordering::Acquire) }.lock()
+}
+
+/// What does not change.
+pub fn fixed() -> &'static Fixed {
+    // SAFETY: set once at start-up, before any guest code, and never freed.
+    unsafe { &*FIXED.load(Ordering::Acquire) }
+}
+
+/// Tells the policy about a signal.
+pub fn on_signal(context: &mut Context, signal: u32) {
+    let fixed = fixed();
+    fixed.events.signal(context, signal, fixed.stats);
+}
+
+/// Gives write-protected code pages back to the guest, before memory is written on its behalf.
+pub fn unprotect_all_code() {
+    let engine = &mut *engine();
+    engine.cache.unprotect_all(&engine.space);
+}
+
+/// Adds the thread's counters and the cache's to the shared ones.
+pub fn flush_stats(context: &mut Context) {
+    let fixed = fixed();
+    if !fixed.counting {
+        return;
+    }
+    let stats = fixed.stats;
+    add_counters(stats, &core::mem::take(&mut context.counters));
+    let mut engine = engine();
+    let counts = core::mem::take(&mut engine.cache.counts);
+    Stats::add(&stats.blocks_translated, counts.blocks);
+    Stats::add(&stats.instructions_translated, counts.instructions);
+    Stats::add(&stats.blocks_invalidated, counts.invalidated);
+    Stats::add(&stats.cache_flushes, counts.flushes);
+    Stats::add(&stats.cache_bytes, counts.bytes);
+}
+
+/// Adds a thread's counters to the shared ones.
+pub fn add_counters(stats: &Stats, counters: &[u64; counter::COUNT]) {
+    Stats::add(&stats.guest_instructions, counters[counter::INSTRUCTIONS]);
+    Stats::add(&stats.memory_reads, counters[counter::READS]);
+    Stats::add(&stats.memory_writes, counters[counter::WRITES]);
+    Stats::add(&stats.calls, counters[counter::CALLS]);
+    Stats::add(&stats.returns, counters[counter::RETURNS]);
+}
+
+/// Entry from the border assembly.
+pub extern "C" fn retro_dispatch(context: &mut Context) {
+    let kind = context.exit_kind;
+    let is = |k: ExitKind| kind == k as u32;
+    let mut from = From::Anywhere;
+    let mut exit_target = context.exit_target;
+    if is(ExitKind::Direct) || is(ExitKind::Syscall) || is(ExitKind::Emulate) || is(ExitKind::ModifiedCode)
+    {
+        // The record must be read before the thread counts as out of the cache.
+        let exit = cache::exit_record(context.exit_index);
+        exit_target = exit.0;
+        if is(ExitKind::Direct) {
+            from = From::Direct { exit: context.exit_index, generation: exit.1 };
+        }
+    }
+    context.thread.in_cache.store(0, Ordering::Release);
+    let fixed = fixed();
+    if fixed.counting {
+        count_exit(fixed.stats, kind);
+    }
+    let trapped = core::mem::take(&mut context.trap_armed)
+        && !(is(ExitKind::Fault) || is(ExitKind::Asynchronous) || is(ExitKind::Continue));
+    if is(ExitKind::Direct) {
+        context.registers.rip = exit_target;
+    } else if is(ExitKind::Indirect) {
+        context.registers.rip = exit_target;
+        from = From::Jump;
+    } else if is(ExitKind::Return) {
+        context.registers.rip = exit_target;
+        from = From::Return;
+    } else if is(ExitKind::Syscall) {
+        syscalls::handle(context, exit_target);
+    } else if is(ExitKind::Emulate) {
+        context.registers.rip = exit_target;
+        emulate::instruction(context);
+    } else if is(ExitKind::Fault) {
+        from = fault(context);
+    } else if is(ExitKind::ModifiedCode) {
+        context.registers.rip = exit_target;
+        forget_block(exit_target);
+    }
+    if trapped {
+        let arrived = Arrived::raise(c::SIGTRAP, c::TRAP_TRACE as i32, context.registers.rip);
+        signals::deliver_fault(context, &Arrived { trap: 1, ..arrived });
+        from = From::Anywhere;
+    }
+    resume(context, from);
+}
+
+/// How the guest got to where it continues: decides which table learns the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    /// Nothing to learn.
+    Anywhere,
+    /// An exit to link.
+    Direct { exit: u32, generation: u32 },
+    /// An indirect jump or call.
+    Jump,
+    /// A return.
+    Return,
+    /// Execute just one instruction in a block of its own.
+    Step,
+}
+
+fn count_exit(stats: &Stats, kind: u32) {
+    let counter = match kind {
+        0 => &stats.exits_direct,
+        1 => &stats.exits_indirect,
+        2 => &stats.exits_return,
+        3 => &stats.exits_syscall,
+        4 => &stats.exits_emulate,
+        5 => &stats.exits_fault,
+        6 => &stats.exits_signal,
+        8 => &stats.exits_modified_code,
+        _ => return,
+    };
+    Stats::add(counter, 1);
+}
+
+/// Continues at `registers.rip`: delivers what is pending, then finds or makes the block.
+fn resume(context: &mut Context, mut from: From) {
+    // A guest that has set the trap flag goes one instruction at a time. The first instruction after
+    // the flag was set runs before the first trap.
+    loop {
+        if context.pending.load(Ordering::Relaxed) & PENDING_SIGNAL != 0 {
+            signals::deliver_pending(context);
+            from = From::Anywhere;
+            continue;
+        }
+        if context.guest_trap_flag {
+            from = From::Step;
+        }
+        let pc = context.registers.rip;
+        if emulate::vsyscall(context) {
+            continue;
+        }
+        match enter_at(context, pc, from) {
+            Ok(address) => {
+                context.trap_armed = context.guest_trap_flag;
+                context.enter_target = address;
+                return;
+            }
+            Err(arrived) => {
+                signals::deliver_fault(context, &arrived);
+                from = From::Anywhere;
+            }
+        }
+    }
+}
+
+/// Finds or makes the block at `pc` and returns the cache address to enter at.
+fn enter_at(context: &mut Context, pc: u64, from: From) -> Result<u64, Arrived> {
+    let mut engine = engine();
+    context.pending.fetch_and(!PENDING_KICK, Ordering::Relaxed);
+    loop {
+        let done = find_or_translate(&mut engine, pc, from).and_then(|block| {
+            learn(&mut engine, context, block, pc, from)?;
+            Ok(engine.cache.body_address(block))
+        });
+        match done {
+            Ok(address) => return Ok(address),
+            Err(Trouble::Full) => flush(&mut engine, context),
+            Err(Trouble::Fault(arrived)) => return Err(arrived),
+        }
+    }
+}
+
+enum Trouble {
+    Full,
+    Fault(Arrived),
+}
+
+impl core::convert::From<Failure> for Trouble {
+    fn from(failure: Failure) -> Trouble {
+        match failure {
+            Failure::Full => Trouble::Full,
+            Failure::Fetch => Trouble::Fault(Arrived::fetch_fault(0, false)),
+        }
+    }
+}
+
+fn find_or_translate(engine: &mut Engine, pc: u64, from: From) -> Result<u32, Trouble> {
+    if from != From::Step
+        && let Some(block) = engine.cache.find(pc)
+    {
+        return Ok(block);
+    }
+    let fixed = fixed();
+    if !fixed.counting {
+        return translate(engine, pc, from);
+    }
+    let start = sys::monotonic_nanoseconds();
+    let block = translate(engine, pc, from);
+    Stats::add(&fixed.stats.translator_nanoseconds, sys::monotonic_nanoseconds() - start);
+    block
+}
+
+fn translate(engine: &mut Engine, pc: u64, from: From) -> Result<u32, Trouble> {
+    let mut how = How { step: from == From::Step, jump_entry: from == From::Jump, checked: false };
+    // Blocks end at page boundaries, except for an instruction that crosses one.
+    let in_page = (PAGE - pc % PAGE) as usize;
+    for len in [in_page.min(crate::translate::MAX_GUEST_BYTES), in_page + 15] {
+        let fault_at = fetchable(&engine.space, pc, len)?;
+        let available = (fault_at - pc) as usize;
+        if !how.step {
+            how.checked = engine.cache.watch_code(&engine.space, pc, available);
+        }
+        let mut code = [0u8; crate::translate::MAX_GUEST_BYTES + 16];
+        let read = guest::read_partial(pc, &mut code[..available]);
+        if read == 0 {
+            // Mapped, but beyond the end of its file.
+            let code = c::BUS_ADRERR as i32;
+            return Err(Trouble::Fault(Arrived::raise(c::SIGBUS, code, pc)));
+        }
+        match (engine.translate)(&mut engine.cache, pc, &code[..read], how) {
+            Err(Failure::Fetch) if len > in_page || read < in_page => {
+                // The instruction runs into a page that cannot be executed.
+                let address = pc + read as u64;
+                let mapped = engine.space.find(address).is_some();
+                return Err(Trouble::Fault(Arrived::fetch_fault(address, mapped)));
+            }
+            Err(Failure::Fetch) => {}
+            other => return Ok(other?),
+        }
+    }
+    Err(Trouble::Fault(Arrived::fetch_fault(pc + in_page as u64, false)))
+}
+
+/// How far code can be fetched from `pc`, at most `len` bytes; at least one byte.
+fn fetchable(space: &AddressSpace, pc: u64, len: usize) -> Result<u64, Trouble> {
+    let end = pc.saturating_add(len as u64);
+    let mut reached = pc;
+    for mapping in space.overlapping(pc, end) {
+        if mapping.start > reached || !mapping.executable() {
+            break;
+        }
+        reached = mapping.end.min(end);
+    }
+    if reached > pc {
+        return Ok(reached);
+    }
+    // A non-canonical address is a protection fault without an address.
+    if (pc as i64) << 16 >> 16 != pc as i64 {
+        let arrived = Arrived { trap: 13, ..Arrived::raise(c::SIGSEGV, 0x80, 0) };
+        return Err(Trouble::Fault(arrived));
+    }
+    Err(Trouble::Fault(Arrived::fetch_fault(pc, space.find(pc).is_some())))
+}
+
+/// Remembers how the guest got here, so that next time the engine is not asked.
+fn learn(
+    engine: &mut Engine,
+    context: &mut Context,
+    block: u32,
+    pc: u64,
+    from: From,
+) -> Result<(), Failure> {
+    match from {
+        From::Direct { exit, generation } => {
+            if generation == engine.generation {
+                engine.cache.link(exit, block);
+            }
+        }
+        From::Jump => {
+            let entry = engine.cache.jump_entry(block)?;
+            set_branch_table(context, crate::context::JUMP_TABLE, pc, entry);
+        }
+        From::Return => {
+            let landing = engine.cache.landing(block)?;
+            set_branch_table(context, crate::context::RETURN_TABLE, pc, landing);
+        }
+        From::Anywhere | From::Step => {}
+    }
+    Ok(())
+}
+
+fn set_branch_table(context: &mut Context, table: i32, pc: u64, entry: u64) {
+    let end = core::ptr::from_mut(context) as i64 + crate::context::CONTEXT_SIZE as i64;
+    let slot = (end + table as i64) as *mut u64;
+    // SAFETY: the table lies in front of the context, in the same allocation; the index has 16 bits.
+    unsafe { slot.add(pc as u16 as usize).write(entry) };
+}
+
+/// The cache is full: start again with an empty one.
+fn flush(engine: &mut Engine, context: &mut Context) {
+    threads::with_world_stopped(context, |_| {});
+    engine.cache.flush();
+    engine.generation += 1;
+    cache::set_generation(engine.generation);
+    threads::with_world_stopped(context, cache::reset_branch_tables);
+}
+
+/// A block found its bytes changed.
+fn forget_block(pc: u64) {
+    let mut engine = engine();
+    if let Some(block) = engine.cache.find(pc) {
+        engine.cache.invalidate(block);
+    }
+}
+
+/// A guest instruction faulted in the cache.
+fn fault(context: &mut Context) -> From {
+    let arrived = context.signals.fault;
+    if arrived.signal == c::SIGSEGV {
+        let address = arrived.info.address();
+        let engine = &mut *engine();
+        // Another thread may have unprotected the page meanwhile: then trying again is right.
+        let write = arrived.error & 2 != 0;
+        let present = arrived.error & 1 != 0;
+        if write && present {
+            let mapping = engine.space.find(address).copied();
+            if mapping.is_some_and(|m| m.writable() && m.executable()) {
+                engine.cache.unprotect(&engine.space, address);
+                // A store into its own page must not be translated together with what it changes,
+                // nor be protected against again before it has happened.
+                let page = address / PAGE;
+                let pc = context.registers.rip;
+                let near = pc / PAGE == page || (pc + 64) / PAGE == page;
+                return if near { From::Step } else { From::Anywhere };
+            }
+        }
+    }
+    signals::deliver_fault(context, &arrived);
+    From::Anywhere
+}

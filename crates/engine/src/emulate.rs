@@ -1,0 +1,413 @@
+//! Instructions that the engine executes itself, because they depend on state it owns: the guest's GS,
+//! its trap flag, instruction pointers saved by x87, far transfers, and whatever a policy wants to see.
+
+use crate::context::{Context, Gpr};
+use crate::dispatch::fixed;
+use crate::guest_memory as guest;
+use crate::policy::Nondeterministic as N;
+use crate::signals::frame::guest_pc_of;
+use crate::signals::{self, Arrived};
+use crate::sys;
+use crate::translate::operand::gpr_of;
+use core::arch::asm;
+use core::arch::x86_64::__cpuid_count;
+use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+use linux_raw_sys::general as c;
+
+/// Flags that `popf` changes in user mode; the trap flag is kept apart.
+const POPF_FLAGS: u64 = 0x24_4cd5;
+const TRAP_FLAG: u64 = 0x100;
+/// The only code segment of a 64-bit process.
+const USER_CS: u64 = 0x33;
+
+/// What stops an emulated instruction.
+enum Stop {
+    /// A memory operand at this address.
+    Memory(u64),
+    /// A general protection fault with this error code.
+    Protection(u64),
+    /// Not an instruction of this machine.
+    Undefined,
+}
+
+type Done = Result<(), Stop>;
+
+/// Executes the instruction at `registers.rip`.
+pub fn instruction(context: &mut Context) {
+    let pc = context.registers.rip;
+    let mut bytes = [0u8; 15];
+    let len = guest::read_partial(pc, &mut bytes);
+    let decoded = Decoder::with_ip(64, &bytes[..len], pc, DecoderOptions::NONE).decode();
+    let next = pc.wrapping_add(decoded.len() as u64);
+    context.registers.rip = next;
+    let stop = match execute(context, &decoded) {
+        Ok(()) => return,
+        Err(stop) => stop,
+    };
+    context.registers.rip = pc;
+    let arrived = match stop {
+        Stop::Memory(address) => {
+            let code = c::SEGV_MAPERR as i32;
+            let raised = Arrived::raise(c::SIGSEGV, code, address);
+            Arrived { error: 4, trap: 14, cr2: address, ..raised }
+        }
+        Stop::Protection(error) => {
+            Arrived { error, trap: 13, ..Arrived::raise(c::SIGSEGV, 0x80, 0) }
+        }
+        Stop::Undefined => {
+            Arrived { trap: 6, ..Arrived::raise(c::SIGILL, c::ILL_ILLOPN as i32, pc) }
+        }
+    };
+    signals::deliver_fault(context, &arrived);
+}
+
+fn execute(context: &mut Context, decoded: &Instruction) -> Done {
+    match decoded.mnemonic() {
+        Mnemonic::Cpuid => {
+            cpuid(context);
+            nondeterministic(context, N::Cpuid)
+        }
+        Mnemonic::Rdtsc => {
+            rdtsc(context);
+            nondeterministic(context, N::Rdtsc)
+        }
+        Mnemonic::Rdtscp => {
+            rdtscp(context);
+            nondeterministic(context, N::Rdtscp)
+        }
+        Mnemonic::Rdrand | Mnemonic::Rdseed => random(context, decoded),
+        Mnemonic::Rdpid => {
+            let id: u64;
+            // SAFETY: reads a number; the guest executed it, so cpuid has announced it or it traps
+            // here as an engine error, which the classification rules out on machines without it.
+            unsafe { asm!("rdpid {}", out(reg) id, options(nomem, nostack, preserves_flags)) };
+            write_register(context, decoded.op0_register(), id);
+            nondeterministic(context, N::Rdpid)
+        }
+        Mnemonic::Rdpru => {
+            let (low, high): (u64, u64);
+            let which = context.registers.get(Gpr::Rcx);
+            // SAFETY: reads counters selected by ecx.
+            unsafe {
+                asm!(".byte 0x0f, 0x01, 0xfd", in("ecx") which as u32, out("rax") low,
+                    out("rdx") high, options(nomem, nostack));
+            }
+            context.registers.set(Gpr::Rax, low);
+            context.registers.set(Gpr::Rdx, high);
+            nondeterministic(context, N::Rdpru)
+        }
+        Mnemonic::Popf => pop_flags(context, 2),
+        Mnemonic::Popfq => pop_flags(context, 8),
+        Mnemonic::Iretq => interrupt_return(context),
+        Mnemonic::Retf if decoded.code() == Code::Retfq || decoded.code() == Code::Retfq_imm16 => {
+            far_return(context, decoded)
+        }
+        Mnemonic::Rdgsbase => {
+            let base = context.guest_gs_base;
+            write_register(context, decoded.op0_register(), base);
+            Ok(())
+        }
+        Mnemonic::Wrgsbase => {
+            let register = decoded.op0_register();
+            let value = read_register(context, register);
+            if register.size() == 8 && (value as i64) << 16 >> 16 != value as i64 {
+                return Err(Stop::Protection(0));
+            }
+            context.guest_gs_base = value;
+            Ok(())
+        }
+        Mnemonic::Mov | Mnemonic::Push | Mnemonic::Pop => segment_move(context, decoded),
+        Mnemonic::Fnstenv | Mnemonic::Fnsave | Mnemonic::Fxsave | Mnemonic::Fxsave64 => {
+            save_x87(context, decoded)
+        }
+        // `int n` reaches the kernel's 32-bit entry; 64-bit programs get the fault of a gate they may
+        // not use.
+        Mnemonic::Int => Err(Stop::Protection(decoded.immediate8() as u64 * 8 + 2)),
+        Mnemonic::Jmp | Mnemonic::Call | Mnemonic::Retf | Mnemonic::Iret | Mnemonic::Iretd
+        | Mnemonic::Lgs => Err(Stop::Protection(0)),
+        _ => Err(Stop::Undefined),
+    }
+}
+
+fn nondeterministic(context: &mut Context, what: N) -> Done {
+    let fixed = fixed();
+    fixed.events.nondeterministic(context, what, fixed.stats);
+    Ok(())
+}
+
+/// Value of a register of any size.
+fn read_register(context: &Context, register: Register) -> u64 {
+    let value = context.registers.get(gpr_of(register));
+    match register.size() {
+        4 => value & 0xffff_ffff,
+        2 => value & 0xffff,
+        _ => value,
+    }
+}
+
+/// Writes a register as the architecture does: 32-bit writes clear the upper half, 16-bit ones do not.
+fn write_register(context: &mut Context, register: Register, value: u64) {
+    let whole = gpr_of(register);
+    let merged = match register.size() {
+        2 => context.registers.get(whole) & !0xffff | value & 0xffff,
+        4 => value & 0xffff_ffff,
+        _ => value,
+    };
+    context.registers.set(whole, merged);
+}
+
+/// Address of the instruction's memory operand.
+fn address_of(context: &Context, decoded: &Instruction, operand: u32) -> u64 {
+    decoded
+        .virtual_address(operand, 0, |register, _, _| {
+            Some(match register {
+                Register::FS => sys_fs_base(),
+                Register::GS => context.guest_gs_base,
+                Register::ES | Register::CS | Register::SS | Register::DS => 0,
+                _ => read_register(context, register),
+            })
+        })
+        .unwrap_or(0)
+}
+
+fn sys_fs_base() -> u64 {
+    let mut base = 0u64;
+    let _ = sys::arch_prctl(sys::arch::GET_FS, &raw mut base as u64);
+    base
+}
+
+/// cpuid as this machine answers it, less what the engine does not carry: transactional memory, which
+/// would abort at every exit, protection keys and control-flow enforcement, whose state the engine would
+/// have to switch, and user interrupts.
+fn cpuid(context: &mut Context) {
+    let leaf = context.registers.get(Gpr::Rax) as u32;
+    let subleaf = context.registers.get(Gpr::Rcx) as u32;
+    let mut result = __cpuid_count(leaf, subleaf);
+    if leaf == 7 && subleaf == 0 {
+        const HLE: u32 = 1 << 4;
+        const RTM: u32 = 1 << 11;
+        const PKU: u32 = 1 << 3;
+        const OSPKE: u32 = 1 << 4;
+        const SHADOW_STACK: u32 = 1 << 7;
+        const INDIRECT_TRACKING: u32 = 1 << 20;
+        const USER_INTERRUPTS: u32 = 1 << 5;
+        result.ebx &= !(HLE | RTM);
+        result.ecx &= !(PKU | OSPKE | SHADOW_STACK);
+        result.edx &= !(INDIRECT_TRACKING | USER_INTERRUPTS);
+    }
+    context.registers.set(Gpr::Rax, result.eax as u64);
+    context.registers.set(Gpr::Rbx, result.ebx as u64);
+    context.registers.set(Gpr::Rcx, result.ecx as u64);
+    context.registers.set(Gpr::Rdx, result.edx as u64);
+}
+
+fn rdtsc(context: &mut Context) {
+    let (low, high): (u64, u64);
+    // SAFETY: reads the clock.
+    unsafe { asm!("rdtsc", out("rax") low, out("rdx") high, options(nomem, nostack)) };
+    context.registers.set(Gpr::Rax, low);
+    context.registers.set(Gpr::Rdx, high);
+}
+
+fn rdtscp(context: &mut Context) {
+    let (low, high, id): (u64, u64, u64);
+    // SAFETY: reads the clock and the processor id.
+    unsafe {
+        asm!("rdtscp", out("rax") low, out("rdx") high, out("rcx") id, options(nomem, nostack));
+    }
+    context.registers.set(Gpr::Rax, low);
+    context.registers.set(Gpr::Rdx, high);
+    context.registers.set(Gpr::Rcx, id);
+}
+
+fn random(context: &mut Context, decoded: &Instruction) -> Done {
+    let seed = decoded.mnemonic() == Mnemonic::Rdseed;
+    let value: u64;
+    let carry: u8;
+    // SAFETY: produce a number and the carry flag.
+    unsafe {
+        if seed {
+            asm!("rdseed {}", "setc {}", out(reg) value, out(reg_byte) carry, options(nomem, nostack));
+        } else {
+            asm!("rdrand {}", "setc {}", out(reg) value, out(reg_byte) carry, options(nomem, nostack));
+        }
+    }
+    let value = if carry == 0 { 0 } else { value };
+    write_register(context, decoded.op0_register(), value);
+    // Carry tells success; the other arithmetic flags are cleared.
+    context.registers.rflags = context.registers.rflags & !0x8d5 | carry as u64;
+    nondeterministic(context, if seed { N::Rdseed } else { N::Rdrand })
+}
+
+fn pop(context: &mut Context, bytes: u64) -> Result<u64, Stop> {
+    let sp = context.registers.get(Gpr::Rsp);
+    let mut value = [0u8; 8];
+    guest::read(sp, &mut value[..bytes as usize]).map_err(|_| Stop::Memory(sp))?;
+    context.registers.set(Gpr::Rsp, sp.wrapping_add(bytes));
+    Ok(u64::from_le_bytes(value))
+}
+
+fn set_flags(context: &mut Context, value: u64, mask: u64) {
+    let mask = mask & POPF_FLAGS;
+    context.registers.rflags = context.registers.rflags & !mask | value & mask | 2;
+    context.guest_trap_flag = value & TRAP_FLAG != 0;
+}
+
+fn pop_flags(context: &mut Context, bytes: u64) -> Done {
+    let value = pop(context, bytes)?;
+    set_flags(context, value, if bytes == 2 { 0xffff } else { !0 });
+    Ok(())
+}
+
+fn interrupt_return(context: &mut Context) -> Done {
+    let sp = context.registers.get(Gpr::Rsp);
+    let mut words = [0u64; 5];
+    for (at, word) in words.iter_mut().enumerate() {
+        let address = sp.wrapping_add(8 * at as u64);
+        *word = guest::read_u64(address).map_err(|_| Stop::Memory(address))?;
+    }
+    let [rip, cs, flags, rsp, _] = words;
+    if cs & 0xffff != USER_CS {
+        return Err(Stop::Protection(cs & 0xfffc));
+    }
+    context.registers.rip = rip;
+    context.registers.set(Gpr::Rsp, rsp);
+    set_flags(context, flags, !0);
+    Ok(())
+}
+
+fn far_return(context: &mut Context, decoded: &Instruction) -> Done {
+    let sp = context.registers.get(Gpr::Rsp);
+    let rip = guest::read_u64(sp).map_err(|_| Stop::Memory(sp))?;
+    let cs = guest::read_u64(sp + 8).map_err(|_| Stop::Memory(sp + 8))?;
+    if cs & 0xffff != USER_CS {
+        return Err(Stop::Protection(cs & 0xfffc));
+    }
+    let extra = if decoded.code() == Code::Retfq_imm16 { decoded.immediate16() as u64 } else { 0 };
+    context.registers.rip = rip;
+    context.registers.set(Gpr::Rsp, sp + 16 + extra);
+    Ok(())
+}
+
+/// `mov`, `push` and `pop` with GS: the selector is remembered, not loaded, because loading it would
+/// change the engine's GS base.
+fn segment_move(context: &mut Context, decoded: &Instruction) -> Done {
+    let selector = context.guest_gs_selector as u64;
+    match decoded.mnemonic() {
+        Mnemonic::Push => {
+            let bytes = if decoded.code() == Code::Pushw_GS { 2u64 } else { 8 };
+            let sp = context.registers.get(Gpr::Rsp).wrapping_sub(bytes);
+            guest::write(sp, &selector.to_le_bytes()[..bytes as usize])
+                .map_err(|_| Stop::Memory(sp))?;
+            context.registers.set(Gpr::Rsp, sp);
+            Ok(())
+        }
+        Mnemonic::Pop => {
+            let sp = context.registers.get(Gpr::Rsp);
+            let bytes = if decoded.code() == Code::Popw_GS { 2 } else { 8 };
+            let value = pop(context, bytes)?;
+            load_gs(context, value as u16).inspect_err(|_| ()).or_else(|stop| {
+                context.registers.set(Gpr::Rsp, sp);
+                Err(stop)
+            })
+        }
+        _ if decoded.op0_register() == Register::GS => {
+            let value = if decoded.op1_kind() == OpKind::Memory {
+                let address = address_of(context, decoded, 1);
+                let mut bytes = [0; 2];
+                guest::read(address, &mut bytes).map_err(|_| Stop::Memory(address))?;
+                u16::from_le_bytes(bytes)
+            } else {
+                read_register(context, decoded.op1_register()) as u16
+            };
+            load_gs(context, value)
+        }
+        _ if decoded.op0_kind() == OpKind::Memory => {
+            let address = address_of(context, decoded, 0);
+            guest::write(address, &(selector as u16).to_le_bytes()).map_err(|_| Stop::Memory(address))
+        }
+        _ => {
+            write_register(context, decoded.op0_register(), selector);
+            Ok(())
+        }
+    }
+}
+
+/// Null selectors and the flat user data segment are all a 64-bit process has; they clear the base.
+fn load_gs(context: &mut Context, selector: u16) -> Done {
+    if selector > 3 && selector != 0x2b {
+        return Err(Stop::Protection((selector & 0xfffc) as u64));
+    }
+    context.guest_gs_selector = selector as u32;
+    context.guest_gs_base = 0;
+    Ok(())
+}
+
+#[repr(C, align(64))]
+struct X87Image([u8; 512]);
+
+/// x87 state images hold the address of the last x87 instruction, which was a cache address.
+fn save_x87(context: &mut Context, decoded: &Instruction) -> Done {
+    let address = address_of(context, decoded, 0);
+    let mut image = X87Image([0; 512]);
+    let area = image.0.as_mut_ptr();
+    // Length, and place and width of the instruction pointer.
+    let (len, pointer, width) = match decoded.code() {
+        Code::Fnstenv_m14byte => (14, 6, 2),
+        Code::Fnsave_m94byte => (94, 6, 2),
+        Code::Fnstenv_m28byte => (28, 12, 4),
+        Code::Fnsave_m108byte => (108, 12, 4),
+        Code::Fxsave_m512byte => (512, 8, 4),
+        Code::Fxsave64_m512byte => (512, 8, 8),
+        _ => return Err(Stop::Undefined),
+    };
+    if len == 512 && address % 16 != 0 {
+        return Err(Stop::Protection(0));
+    }
+    guest::read(address, &mut image.0[..len]).map_err(|_| Stop::Memory(address))?;
+    // SAFETY: each form writes at most `len` bytes of the aligned image; x87 state is the guest's.
+    unsafe {
+        match decoded.code() {
+            Code::Fnstenv_m14byte => asm!(".byte 0x66; fnstenv [{}]", in(reg) area, options(nostack)),
+            Code::Fnsave_m94byte => asm!(".byte 0x66; fnsave [{}]", in(reg) area, options(nostack)),
+            Code::Fnstenv_m28byte => asm!("fnstenv [{}]", in(reg) area, options(nostack)),
+            Code::Fnsave_m108byte => asm!("fnsave [{}]", in(reg) area, options(nostack)),
+            Code::Fxsave_m512byte => asm!("fxsave [{}]", in(reg) area, options(nostack)),
+            _ => asm!("fxsave64 [{}]", in(reg) area, options(nostack)),
+        }
+    }
+    let saved = &mut image.0[pointer..pointer + width];
+    let mut pc = [0; 8];
+    pc[..width].copy_from_slice(saved);
+    let mut cache_pc = u64::from_le_bytes(pc);
+    if width < 8 && cache_pc != 0 {
+        // Only the low half was saved; cache addresses share their upper half.
+        let whole = retro_abi::layout::CACHE_BASE & !0xffff_ffff | cache_pc & 0xffff_ffff;
+        if crate::cache::contains(whole) && width == 4 {
+            cache_pc = whole;
+        }
+    }
+    saved.copy_from_slice(&guest_pc_of(cache_pc).to_le_bytes()[..width]);
+    guest::write(address, &image.0[..len]).map_err(|_| Stop::Memory(address))
+}
+
+/// The three entries of the vsyscall page, which old programs call directly. True if one was executed.
+pub fn vsyscall(context: &mut Context) -> bool {
+    const PAGE: u64 = 0xffff_ffff_ff60_0000;
+    let number = match context.registers.rip.wrapping_sub(PAGE) {
+        0 => c::__NR_gettimeofday,
+        0x400 => c::__NR_time,
+        0x800 => c::__NR_getcpu,
+        _ => return false,
+    };
+    let Ok(back) = guest::read_u64(context.registers.get(Gpr::Rsp)) else { return false };
+    let registers = &mut context.registers;
+    let args = [registers.get(Gpr::Rdi), registers.get(Gpr::Rsi), 0, 0, 0, 0];
+    // SAFETY: these calls write only where the guest's pointers say; the kernel checks them.
+    let value = unsafe { sys::syscall(number, args) };
+    registers.set(Gpr::Rax, value);
+    let sp = registers.get(Gpr::Rsp) + 8;
+    registers.set(Gpr::Rsp, sp);
+    registers.rip = back;
+    true
+}

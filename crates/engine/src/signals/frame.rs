@@ -1,0 +1,253 @@
+//! Signal frames on the guest's stack, as the kernel lays them out, and the way back from them.
+//!
+//! ```text
+//! rsp -> return address (the restorer) | ucontext | siginfo | ... | xsave area (64-byte aligned)
+//! ```
+//!
+//! The vector state is the machine's at both moments: the engine never uses vector registers.
+
+use super::handler::{UserContext, index};
+use super::{AlternateStack, Arrived, SigInfo, frame_stack, set_mask};
+use crate::cache;
+use crate::context::{Context, Gpr, Registers};
+use crate::entry;
+use crate::guest_memory as guest;
+use crate::sys::{Errno, Result, SigAction};
+use core::arch::x86_64::{__cpuid_count, _xgetbv};
+use core::sync::atomic::{AtomicU64, Ordering};
+use linux_raw_sys::general as c;
+
+/// Largest xsave area this engine handles: AMX included.
+const MAX_XSAVE: usize = 12 * 1024;
+const MAGIC1: u32 = 0x4650_5853;
+const MAGIC2: u32 = 0x4650_5845;
+/// Offsets in the legacy area.
+const FIP: usize = 8;
+const SOFTWARE: usize = 464;
+
+/// Flags the guest controls through a frame: the arithmetic ones, DF, TF, AC, ID, NT, RF.
+const USER_FLAGS: u64 = 0x25_4dd5;
+
+/// ucontext flags: xstate present, ss saved, ss restored strictly.
+const UC_FLAGS: u64 = 7;
+
+static FEATURES: AtomicU64 = AtomicU64::new(0);
+static AREA_SIZE: AtomicU64 = AtomicU64::new(0);
+
+#[repr(C, align(64))]
+struct Area([u8; MAX_XSAVE]);
+
+/// The frame below the xsave area.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Frame {
+    return_address: u64,
+    flags: u64,
+    link: u64,
+    stack: AlternateStack,
+    registers: [u64; 23],
+    fpstate: u64,
+    reserved: [u64; 8],
+    mask: u64,
+    info: SigInfo,
+}
+
+const _: () = assert!(size_of::<Frame>() == 440);
+const _: () = assert!(size_of::<UserContext>() == 304);
+
+/// Finds out which vector state this machine has.
+pub fn detect() {
+    // SAFETY: every x86-64 machine that the engine supports has xsave (checked by cpuid in `start`).
+    let features = unsafe { xgetbv() };
+    let size = __cpuid_count(0xd, 0).ebx as u64;
+    FEATURES.store(features, Ordering::Relaxed);
+    AREA_SIZE.store(size.min(MAX_XSAVE as u64 - 64), Ordering::Relaxed);
+}
+
+#[target_feature(enable = "xsave")]
+fn xgetbv() -> u64 {
+    // SAFETY: xsave is enabled.
+    unsafe { _xgetbv(0) }
+}
+
+/// The features the frame saves.
+pub fn features() -> u64 {
+    FEATURES.load(Ordering::Relaxed)
+}
+
+/// Smallest alternate stack the kernel accepts.
+pub fn minimum_stack() -> u64 {
+    c::MINSIGSTKSZ as u64
+}
+
+fn put32(area: &mut Area, at: usize, value: u32) {
+    area.0[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+fn get32(area: &Area, at: usize) -> u32 {
+    u32::from_le_bytes([area.0[at], area.0[at + 1], area.0[at + 2], area.0[at + 3]])
+}
+
+/// The guest address of a cache address that ended up in guest-visible state (x87's instruction
+/// pointer); anything else stays.
+pub fn guest_pc_of(address: u64) -> u64 {
+    let mut scratch = Registers::default();
+    if !cache::contains(address) {
+        return address;
+    }
+    cache::recover(address, &mut scratch, &[0; 8]).map_or(0, |position| position.pc)
+}
+
+/// Builds a frame and points the guest's registers at the handler.
+pub fn push(context: &mut Context, arrived: &Arrived, action: &SigAction) -> Result<()> {
+    let size = AREA_SIZE.load(Ordering::Relaxed) as usize;
+    let mut area = Area([0; MAX_XSAVE]);
+    // SAFETY: aligned, zeroed and large enough for all features of this machine.
+    unsafe { entry::save_vectors(area.0.as_mut_ptr(), features()) };
+    let mut fip = [0; 8];
+    fip.copy_from_slice(&area.0[FIP..FIP + 8]);
+    area.0[FIP..FIP + 8].copy_from_slice(&guest_pc_of(u64::from_le_bytes(fip)).to_le_bytes());
+    area.0[SOFTWARE..SOFTWARE + 48].fill(0);
+    put32(&mut area, SOFTWARE, MAGIC1);
+    put32(&mut area, SOFTWARE + 4, size as u32 + 4);
+    area.0[SOFTWARE + 8..SOFTWARE + 16].copy_from_slice(&features().to_le_bytes());
+    put32(&mut area, SOFTWARE + 16, size as u32);
+    put32(&mut area, size, MAGIC2);
+
+    let top = frame_stack(context, action);
+    let fpstate = top.wrapping_sub(size as u64 + 4) & !63;
+    let at = (fpstate.wrapping_sub(size_of::<Frame>() as u64) & !15).wrapping_sub(8);
+    let registers = &context.registers;
+    let mut saved = [0; 23];
+    for (register, &position) in index::GPR.iter().enumerate() {
+        saved[position] = registers.gpr[register];
+    }
+    saved[index::RIP] = registers.rip;
+    let trap_flag = (context.guest_trap_flag as u64) << 8;
+    saved[index::FLAGS] = registers.rflags | trap_flag;
+    // cs 0x33, gs 0, fs 0, ss 0x2b.
+    saved[index::SEGMENTS] = 0x002b_0000_0000_0033;
+    saved[index::ERROR] = arrived.error;
+    saved[index::TRAP] = arrived.trap;
+    saved[index::OLD_MASK] = context.signals.mask;
+    saved[index::CR2] = arrived.cr2;
+    let frame = Frame {
+        return_address: action.restorer,
+        flags: UC_FLAGS,
+        link: 0,
+        stack: reported_stack(context),
+        registers: saved,
+        fpstate,
+        reserved: [0; 8],
+        mask: context.signals.mask,
+        info: arrived.info,
+    };
+    write_over_code(context, fpstate, &area.0[..size + 4])?;
+    // SAFETY: `Frame` is plain data without padding that matters.
+    let bytes = unsafe {
+        core::slice::from_raw_parts((&raw const frame).cast::<u8>(), size_of::<Frame>())
+    };
+    write_over_code(context, at, bytes)?;
+
+    if context.signals.alternate.flags as u32 & c::SS_AUTODISARM != 0 {
+        context.signals.alternate = AlternateStack::DISABLED;
+    }
+    let registers = &mut context.registers;
+    registers.set(Gpr::Rdi, arrived.signal as u64);
+    registers.set(Gpr::Rsi, at + core::mem::offset_of!(Frame, info) as u64);
+    registers.set(Gpr::Rdx, at + core::mem::offset_of!(Frame, flags) as u64);
+    registers.set(Gpr::Rax, 0);
+    registers.set(Gpr::Rsp, at);
+    registers.rip = action.handler;
+    // Direction, resume and trap flags start clear.
+    registers.rflags &= !0x1_0500;
+    context.guest_trap_flag = false;
+    Ok(())
+}
+
+/// Writes guest memory even where the engine has write-protected it because code is there.
+fn write_over_code(_: &mut Context, address: u64, bytes: &[u8]) -> Result<()> {
+    if guest::write(address, bytes).is_ok() {
+        return Ok(());
+    }
+    crate::dispatch::unprotect_all_code();
+    guest::write(address, bytes)
+}
+
+/// What `sigaltstack` and frames report: whether the guest is on the stack right now.
+pub fn reported_stack(context: &Context) -> AlternateStack {
+    let mut stack = context.signals.alternate;
+    if stack.size == 0 {
+        stack.flags = c::SS_DISABLE as i32;
+    } else if stack.flags as u32 & c::SS_AUTODISARM == 0
+        && stack.contains(context.registers.get(Gpr::Rsp))
+    {
+        stack.flags = c::SS_ONSTACK as i32;
+    }
+    stack
+}
+
+/// `rt_sigreturn`: everything comes back from the frame, which the handler may have changed.
+pub fn pop(context: &mut Context) -> Result<()> {
+    let at = context.registers.get(Gpr::Rsp).wrapping_sub(8);
+    // SAFETY: `Frame` is plain data.
+    let frame: Frame = unsafe { guest::read_value(at)? };
+    for (register, &position) in index::GPR.iter().enumerate() {
+        context.registers.gpr[register] = frame.registers[position];
+    }
+    context.registers.rip = frame.registers[index::RIP];
+    let flags = frame.registers[index::FLAGS];
+    context.guest_trap_flag = flags & 0x100 != 0;
+    context.registers.rflags = flags & USER_FLAGS & !0x100 | 0x202;
+    restore_vectors(frame.fpstate)?;
+    set_mask(context, frame.mask);
+    if frame.stack.flags as u32 & !(c::SS_ONSTACK | c::SS_AUTODISARM | c::SS_DISABLE) == 0 {
+        let mut stack = frame.stack;
+        stack.flags &= !(c::SS_ONSTACK as i32);
+        if stack.flags as u32 & c::SS_DISABLE != 0 {
+            stack = AlternateStack::DISABLED;
+        }
+        context.signals.alternate = stack;
+    }
+    Ok(())
+}
+
+fn restore_vectors(fpstate: u64) -> Result<()> {
+    let mut area = Area([0; MAX_XSAVE]);
+    if fpstate == 0 {
+        // No state: everything goes to its initial value.
+        put32(&mut area, 24, 0x1f80);
+        put32(&mut area, 0, 0x37f);
+    } else {
+        guest::read(fpstate, &mut area.0[..512])?;
+        let size = get32(&area, SOFTWARE + 16) as usize;
+        let extended = get32(&area, SOFTWARE) == MAGIC1
+            && (576..=AREA_SIZE.load(Ordering::Relaxed) as usize).contains(&size)
+            && {
+                guest::read(fpstate + 512, &mut area.0[512..size + 4])?;
+                get32(&area, size) == MAGIC2
+            };
+        if extended {
+            // Unknown features in the header would fault; the kernel drops them too.
+            let mut header = [0; 8];
+            header.copy_from_slice(&area.0[512..520]);
+            let mut wanted = [0; 8];
+            wanted.copy_from_slice(&area.0[SOFTWARE + 8..SOFTWARE + 16]);
+            let kept = u64::from_le_bytes(header) & features() & u64::from_le_bytes(wanted);
+            area.0[512..520].copy_from_slice(&kept.to_le_bytes());
+            area.0[520..576].fill(0);
+        } else {
+            // Only the legacy part: x87 and SSE, the rest initial.
+            area.0[512..576].fill(0);
+            area.0[512] = 3;
+        }
+        let valid_mxcsr = get32(&area, 24) & 0xffff;
+        put32(&mut area, 24, valid_mxcsr);
+    }
+    // SAFETY: aligned and as large as any area.
+    if unsafe { entry::restore_vectors(area.0.as_ptr(), features()) } {
+        Ok(())
+    } else {
+        Err(Errno::EINVAL)
+    }
+}

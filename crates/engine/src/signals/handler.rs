@@ -1,0 +1,218 @@
+//! The one signal handler: classifies what it interrupted and notes what must happen.
+//!
+//! | interrupted | asynchronous signal | fault |
+//! | --- | --- | --- |
+//! | cache, at a guest instruction boundary | enter the engine | enter the engine |
+//! | cache, inside a sequence | single-step to the boundary | enter the engine |
+//! | on the way into the cache | start over, see `pending` | engine error |
+//! | before a guest syscall | make it return RESTART | engine error |
+//! | a copy of guest memory | note | end the copy |
+//! | elsewhere in the engine | note | engine error |
+
+use super::{Arrived, KICK_SIGNAL, OWNED, PENDING_KICK, PENDING_SIGNAL, SigInfo, set_of};
+use crate::cache;
+use crate::context::{Context, ExitKind, Registers};
+use crate::entry::{self, Region, target};
+use crate::sys;
+use core::arch::asm;
+use core::sync::atomic::Ordering;
+use linux_raw_sys::general as c;
+
+const TRAP_FLAG: u64 = 0x100;
+/// Trap, direction and alignment-check flags: none may be set in engine code.
+const HOSTILE_FLAGS: u64 = 0x40500;
+
+/// The kernel's `struct ucontext` up to the mask.
+#[repr(C)]
+pub struct UserContext {
+    flags: u64,
+    link: u64,
+    stack: [u64; 3],
+    /// r8-r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, flags, segments, err, trapno, oldmask, cr2
+    pub registers: [u64; 23],
+    /// Pointer to the floating-point state.
+    pub fpstate: u64,
+    reserved: [u64; 8],
+    /// Signal mask.
+    pub mask: u64,
+}
+
+/// Indices into `UserContext::registers`.
+pub mod index {
+    #![allow(missing_docs, reason = "the kernel's names")]
+    pub const RAX: usize = 13;
+    pub const RSP: usize = 15;
+    pub const RIP: usize = 16;
+    pub const FLAGS: usize = 17;
+    pub const SEGMENTS: usize = 18;
+    pub const ERROR: usize = 19;
+    pub const TRAP: usize = 20;
+    pub const OLD_MASK: usize = 21;
+    pub const CR2: usize = 22;
+    /// Position of each general-purpose register, in encoding order.
+    pub const GPR: [usize; 16] = [13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7];
+}
+
+fn registers_of(frame: &UserContext) -> Registers {
+    let mut registers = Registers {
+        rip: frame.registers[index::RIP],
+        rflags: frame.registers[index::FLAGS] & !TRAP_FLAG,
+        ..Registers::default()
+    };
+    for (register, &position) in index::GPR.iter().enumerate() {
+        registers.gpr[register] = frame.registers[position];
+    }
+    registers
+}
+
+/// The context of the running thread.
+pub fn current_context() -> &'static mut Context {
+    let me: u64;
+    // SAFETY: GS points to the end of a context whenever a handler can run: threads start with all
+    // signals blocked and set GS first. A context is used by its own thread only.
+    unsafe {
+        asm!("mov {}, gs:[{offset}]", out(reg) me, offset = const crate::gs_offset!(me),
+            options(nostack, readonly, preserves_flags));
+        &mut *(me as *mut Context)
+    }
+}
+
+/// The handler of all signals.
+pub extern "C" fn retro_signal_handler(signal: u32, info: &SigInfo, frame: &mut UserContext) {
+    let context = current_context();
+    let synchronous = info.code() > 0
+        && OWNED & set_of(signal) != 0
+        && signal != KICK_SIGNAL;
+    if synchronous { fault(context, signal, info, frame) } else { arrival(context, signal, info, frame) }
+}
+
+fn fault(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserContext) {
+    let pc = frame.registers[index::RIP];
+    if signal == c::SIGTRAP && info.code() == c::TRAP_TRACE as i32 && context.stepping != 0 {
+        return step(context, frame);
+    }
+    match entry::region(pc) {
+        Region::Copying(resume) | Region::Restoring(resume) => {
+            frame.registers[index::RIP] = resume;
+            return;
+        }
+        _ => {}
+    }
+    context.stepping = 0;
+    let mut registers = registers_of(frame);
+    // A breakpoint reports the address behind it.
+    let behind = (signal == c::SIGTRAP && frame.registers[index::TRAP] == 3) as u64;
+    let position = if cache::contains(pc) {
+        cache::recover(pc - behind, &mut registers, &context.spill)
+    } else {
+        None
+    };
+    let Some(position) = position else { engine_error(context, signal, info, frame) };
+    registers.rip = position.pc + behind;
+    context.registers = registers;
+    let mut info = *info;
+    // These signals report the instruction's own address.
+    if matches!(signal, c::SIGILL | c::SIGFPE) || signal == c::SIGTRAP && info.address() == pc {
+        info.set_address(registers.rip);
+    }
+    context.signals.fault = Arrived {
+        signal,
+        info,
+        error: frame.registers[index::ERROR],
+        trap: frame.registers[index::TRAP],
+        cr2: frame.registers[index::CR2],
+    };
+    context.signals.fault_cache_pc = pc;
+    enter_engine(context, ExitKind::Fault, frame);
+}
+
+fn enter_engine(context: &mut Context, kind: ExitKind, frame: &mut UserContext) {
+    context.exit_kind = kind as u32;
+    frame.registers[index::RIP] = target::from_handler();
+    frame.registers[index::FLAGS] &= !HOSTILE_FLAGS;
+}
+
+fn arrival(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserContext) {
+    let pending = context.pending.load(Ordering::Relaxed);
+    let kick = signal == KICK_SIGNAL
+        && pending & PENDING_KICK != 0
+        && info.code() == c::SI_TKILL
+        && info.pid() == sys::getpid();
+    if !kick {
+        let arrived = Arrived { signal, info: *info, ..Arrived::NONE };
+        let blocked = context.signals.mask & set_of(signal) != 0;
+        if blocked || pending & PENDING_SIGNAL != 0 {
+            // Only owned signals get here; the others are blocked for real.
+            context.signals.hold(arrived);
+            return;
+        }
+        context.signals.pending = arrived;
+        context.pending.fetch_or(PENDING_SIGNAL, Ordering::Relaxed);
+        frame.mask = !OWNED;
+    }
+    let pc = frame.registers[index::RIP];
+    if cache::contains(pc) {
+        return stop_at_boundary(context, frame);
+    }
+    match entry::region(pc) {
+        Region::Entering => {
+            frame.registers[index::RIP] = target::enter();
+            frame.registers[index::RSP] = context.engine_stack;
+            frame.registers[index::FLAGS] &= !HOSTILE_FLAGS;
+        }
+        Region::BeforeSyscall if !kick => {
+            frame.registers[index::RIP] = target::syscall_interrupted();
+        }
+        // A kick must not show as an interrupted system call.
+        Region::AfterSyscall
+            if kick
+                && pending & PENDING_SIGNAL == 0
+                && frame.registers[index::RAX] == sys::Errno::EINTR.as_return() =>
+        {
+            frame.registers[index::RAX] = entry::RESTART;
+        }
+        _ => {}
+    }
+}
+
+/// Enters the engine if the guest's state is complete here, else arranges for another look one
+/// instruction later.
+fn stop_at_boundary(context: &mut Context, frame: &mut UserContext) {
+    let mut registers = registers_of(frame);
+    let pc = registers.rip;
+    match cache::recover(pc, &mut registers, &context.spill) {
+        Some(position) if position.boundary => {
+            context.stepping = 0;
+            registers.rip = position.pc;
+            context.registers = registers;
+            enter_engine(context, ExitKind::Asynchronous, frame);
+        }
+        _ => {
+            context.stepping = 1;
+            frame.registers[index::FLAGS] |= TRAP_FLAG;
+        }
+    }
+}
+
+fn step(context: &mut Context, frame: &mut UserContext) {
+    if cache::contains(frame.registers[index::RIP]) {
+        return stop_at_boundary(context, frame);
+    }
+    // Left the cache: the engine looks at `pending` before it goes back.
+    context.stepping = 0;
+    frame.registers[index::FLAGS] &= !TRAP_FLAG;
+}
+
+/// A fault in the engine's own code is never shown to the guest as its own.
+fn engine_error(context: &Context, signal: u32, info: &SigInfo, frame: &UserContext) -> ! {
+    sys::complain(format_args!(
+        "internal error: signal {signal} at {:#x}, address {:#x}, guest pc {:#x}, exit {} ({}); \
+         please report this",
+        frame.registers[index::RIP],
+        info.address(),
+        context.registers.rip,
+        context.exit_kind,
+        context.exit_index,
+    ));
+    sys::exit_group(125)
+}

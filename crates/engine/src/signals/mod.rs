@@ -1,0 +1,394 @@
+//! Signals: the kernel talks to the engine's handler, the engine talks to the guest's.
+//!
+//! - Dispositions that are default or ignore are the kernel's business, set for real; only signals the
+//!   guest handles, and the few the engine owns, have the engine's handler.
+//! - The guest's mask is the real mask, except that owned signals are never really blocked.
+//! - An asynchronous signal is noted in the context, everything else is blocked until it is delivered,
+//!   so the kernel keeps the queue and its order. Delivery happens at a guest instruction boundary: the
+//!   handler single-steps the thread there if it was inside an emitted sequence.
+//! - A synchronous fault in the cache is translated to the guest's state by [`crate::cache::recover`].
+//!
+//! Invariants: the handler takes no lock and allocates nothing; guest handlers run only from dispatch.
+
+pub mod frame;
+mod handler;
+
+use crate::context::{Context, Gpr};
+use crate::sys::{self, SigAction};
+use crate::{entry, lock::Lock};
+use core::sync::atomic::Ordering;
+use linux_raw_sys::general as c;
+
+pub use handler::retro_signal_handler;
+
+/// Number of signals, and of entries in a table indexed by signal.
+pub const SIGNALS: usize = 65;
+
+/// `pending` bit: a signal waits in the context.
+pub const PENDING_SIGNAL: u32 = 1;
+/// `pending` bit: somebody wants this thread out of the cache.
+pub const PENDING_KICK: u32 = 2;
+
+/// The signal that kicks a thread out of the cache. The guest may use it too: a kick is recognised by
+/// the `pending` bit and the sender.
+pub const KICK_SIGNAL: u32 = 64;
+
+/// Default disposition.
+pub const SIG_DFL: u64 = 0;
+/// Ignore.
+pub const SIG_IGN: u64 = 1;
+
+/// Set of one signal.
+pub const fn set_of(signal: u32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Signals that always have the engine's handler and are never really blocked: faults, which protect
+/// code pages and reveal guest errors, and the kick.
+pub const OWNED: u64 = set_of(c::SIGSEGV)
+    | set_of(c::SIGBUS)
+    | set_of(c::SIGILL)
+    | set_of(c::SIGFPE)
+    | set_of(c::SIGTRAP)
+    | set_of(KICK_SIGNAL);
+
+/// The owned signals in order, for tables.
+const OWNED_LIST: [u32; 6] =
+    [c::SIGSEGV, c::SIGBUS, c::SIGILL, c::SIGFPE, c::SIGTRAP, KICK_SIGNAL];
+
+/// Signals nobody can block.
+const UNBLOCKABLE: u64 = set_of(c::SIGKILL) | set_of(c::SIGSTOP);
+
+/// `siginfo_t` as bytes.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, Debug)]
+pub struct SigInfo(pub [u8; 128]);
+
+impl SigInfo {
+    /// All zero.
+    pub const EMPTY: SigInfo = SigInfo([0; 128]);
+
+    /// For a fault the engine raises itself.
+    pub fn fault(signal: u32, code: i32, address: u64) -> SigInfo {
+        let mut info = SigInfo::EMPTY;
+        info.0[0..4].copy_from_slice(&(signal as i32).to_le_bytes());
+        info.0[8..12].copy_from_slice(&code.to_le_bytes());
+        info.0[16..24].copy_from_slice(&address.to_le_bytes());
+        info
+    }
+
+    /// `si_code`
+    pub fn code(&self) -> i32 {
+        i32::from_le_bytes([self.0[8], self.0[9], self.0[10], self.0[11]])
+    }
+
+    /// `si_pid` of signals that have one.
+    pub fn pid(&self) -> i32 {
+        i32::from_le_bytes([self.0[16], self.0[17], self.0[18], self.0[19]])
+    }
+
+    /// `si_addr` of faults.
+    pub fn address(&self) -> u64 {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&self.0[16..24]);
+        u64::from_le_bytes(bytes)
+    }
+
+    /// Sets `si_addr`.
+    pub fn set_address(&mut self, address: u64) {
+        self.0[16..24].copy_from_slice(&address.to_le_bytes());
+    }
+}
+
+/// A signal on its way to the guest.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived {
+    /// Number; 0 for none.
+    pub signal: u32,
+    /// What the kernel said about it.
+    pub info: SigInfo,
+    /// Page-fault error code and trap number for the guest's ucontext.
+    pub error: u64,
+    /// Trap number.
+    pub trap: u64,
+    /// Faulting address register.
+    pub cr2: u64,
+}
+
+impl Arrived {
+    const NONE: Arrived = Arrived { signal: 0, info: SigInfo::EMPTY, error: 0, trap: 0, cr2: 0 };
+
+    /// A fault that the engine raises on the guest's behalf.
+    pub fn raise(signal: u32, code: i32, address: u64) -> Arrived {
+        Arrived { signal, info: SigInfo::fault(signal, code, address), ..Arrived::NONE }
+    }
+
+    /// The fault of fetching an instruction that is not there or not executable.
+    pub fn fetch_fault(address: u64, mapped: bool) -> Arrived {
+        let code = if mapped { c::SEGV_ACCERR } else { c::SEGV_MAPERR } as i32;
+        let error = if mapped { 0x15 } else { 0x14 };
+        Arrived { error, trap: 14, cr2: address, ..Arrived::raise(c::SIGSEGV, code, address) }
+    }
+}
+
+/// `stack_t`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the kernel's names")]
+pub struct AlternateStack {
+    pub sp: u64,
+    pub flags: i32,
+    pub padding: i32,
+    pub size: u64,
+}
+
+impl AlternateStack {
+    /// None set.
+    pub const DISABLED: AlternateStack =
+        AlternateStack { sp: 0, flags: c::SS_DISABLE as i32, padding: 0, size: 0 };
+
+    /// Whether a stack pointer lies on it.
+    pub fn contains(&self, sp: u64) -> bool {
+        self.size != 0 && sp > self.sp && sp - self.sp <= self.size
+    }
+}
+
+/// The dispositions, shared by the threads of a process.
+pub struct Handlers(pub Lock<[SigAction; SIGNALS]>);
+
+/// Signal state of a thread.
+#[repr(C)]
+pub struct ThreadSignals {
+    /// Signals the guest has blocked.
+    pub mask: u64,
+    /// Mask that a call such as `sigsuspend` put in place while it waited: a handler runs under it.
+    pub temporary_mask: Option<u64>,
+    /// The asynchronous signal that waits for delivery.
+    pub pending: Arrived,
+    /// Owned signals that came while blocked or while another was pending.
+    held: [Arrived; OWNED_LIST.len()],
+    /// The synchronous fault being handled.
+    pub fault: Arrived,
+    /// Cache address of the fault.
+    pub fault_cache_pc: u64,
+    /// The guest's alternate stack.
+    pub alternate: AlternateStack,
+}
+
+impl ThreadSignals {
+    /// A thread with nothing pending.
+    pub const fn new(mask: u64) -> ThreadSignals {
+        ThreadSignals {
+            mask,
+            temporary_mask: None,
+            pending: Arrived::NONE,
+            held: [Arrived::NONE; OWNED_LIST.len()],
+            fault: Arrived::NONE,
+            fault_cache_pc: 0,
+            alternate: AlternateStack::DISABLED,
+        }
+    }
+
+    /// Owned signals that wait although they came, as a set.
+    pub fn held_set(&self) -> u64 {
+        self.held.iter().filter(|a| a.signal != 0).fold(0, |set, a| set | set_of(a.signal))
+    }
+
+    fn hold(&mut self, arrived: Arrived) {
+        let place = OWNED_LIST.iter().position(|&s| s == arrived.signal).unwrap_or(0);
+        self.held[place] = arrived;
+    }
+
+    /// Takes a held signal that the mask lets through.
+    fn take_held(&mut self) -> Option<Arrived> {
+        let mask = self.mask;
+        let found = self.held.iter_mut().find(|a| a.signal != 0 && mask & set_of(a.signal) == 0)?;
+        Some(core::mem::replace(found, Arrived::NONE))
+    }
+}
+
+/// The real mask for a guest mask.
+fn real_mask(mask: u64) -> u64 {
+    mask & !OWNED
+}
+
+/// Changes the guest's mask, for real and in the context.
+pub fn set_mask(context: &mut Context, mask: u64) {
+    context.signals.mask = mask & !UNBLOCKABLE;
+    // While a signal waits for delivery the real mask stays full; delivery sets it.
+    if context.pending.load(Ordering::Relaxed) & PENDING_SIGNAL == 0 {
+        sys::set_signal_mask(real_mask(context.signals.mask));
+    }
+    if let Some(arrived) = context.signals.take_held() {
+        if context.signals.pending.signal == 0 {
+            context.signals.pending = arrived;
+            context.pending.fetch_or(PENDING_SIGNAL, Ordering::Relaxed);
+        } else {
+            context.signals.hold(arrived);
+        }
+    }
+}
+
+/// Makes a held signal pending if a mask lets it through; says whether one was.
+pub fn release_held(context: &mut Context, mask: u64) -> bool {
+    let guest_mask = core::mem::replace(&mut context.signals.mask, mask);
+    let found = context.signals.take_held();
+    context.signals.mask = guest_mask;
+    let Some(arrived) = found else { return false };
+    context.signals.pending = arrived;
+    context.pending.fetch_or(PENDING_SIGNAL, Ordering::Relaxed);
+    true
+}
+
+/// Ignoring a signal also drops it where it is pending.
+pub fn discard(context: &mut Context, signal: u32) {
+    for held in &mut context.signals.held {
+        if held.signal == signal {
+            *held = Arrived::NONE;
+        }
+    }
+}
+
+/// The kernel's view of an action that the guest wants.
+fn real_action(signal: u32, action: &SigAction) -> SigAction {
+    let owned = OWNED & set_of(signal) != 0;
+    if !owned && action.handler <= SIG_IGN {
+        return SigAction {
+            handler: action.handler,
+            flags: action.flags & (c::SA_NOCLDSTOP | c::SA_NOCLDWAIT) as u64
+                | c::SA_RESTORER as u64,
+            restorer: entry::target::signal_restorer(),
+            mask: 0,
+        };
+    }
+    let kept = (c::SA_RESTART | c::SA_NOCLDSTOP | c::SA_NOCLDWAIT) as u64;
+    SigAction {
+        handler: retro_signal_handler as *const () as u64,
+        flags: action.flags & kept | (c::SA_SIGINFO | c::SA_ONSTACK | c::SA_RESTORER) as u64,
+        restorer: entry::target::signal_restorer(),
+        // The handler records one signal and must not be interrupted by another.
+        mask: !0,
+    }
+}
+
+/// Installs a disposition with the kernel.
+pub fn install(signal: u32, action: &SigAction) -> sys::Result<()> {
+    // SAFETY: the handler is the engine's, default or ignore.
+    unsafe { sys::sigaction(signal, Some(&real_action(signal, action))) }.map(drop)
+}
+
+/// Reads the inherited dispositions and takes over the owned signals.
+pub fn initial_handlers() -> Handlers {
+    let mut actions = [SigAction::default(); SIGNALS];
+    for signal in 1..SIGNALS as u32 {
+        // SAFETY: only reads.
+        if let Ok(old) = unsafe { sys::sigaction(signal, None) }
+            && old.handler == SIG_IGN
+        {
+            actions[signal as usize].handler = SIG_IGN;
+        }
+        if OWNED & set_of(signal) != 0 {
+            let _ = install(signal, &actions[signal as usize]);
+        }
+    }
+    Handlers(Lock::new(actions))
+}
+
+/// Before `execve`: what the guest ignores must be ignored for real, for the next program to inherit.
+pub fn expose_ignored(handlers: &Handlers, expose: bool) {
+    let actions = handlers.0.lock();
+    for signal in OWNED_LIST {
+        let action = &actions[signal as usize];
+        if action.handler == SIG_IGN {
+            let ignore = SigAction { handler: SIG_IGN, ..SigAction::default() };
+            let real = if expose { ignore } else { real_action(signal, action) };
+            // SAFETY: ignore, or the engine's handler.
+            let _ = unsafe { sys::sigaction(signal, Some(&real)) };
+        }
+    }
+}
+
+/// Delivers the pending asynchronous signal.
+pub fn deliver_pending(context: &mut Context) {
+    context.pending.fetch_and(!PENDING_SIGNAL, Ordering::Relaxed);
+    let arrived = core::mem::replace(&mut context.signals.pending, Arrived::NONE);
+    if arrived.signal == 0 {
+        return;
+    }
+    let disposition = handlers(context).0.lock()[arrived.signal as usize].handler;
+    match disposition {
+        SIG_IGN => set_mask_after_delivery(context),
+        SIG_DFL => die(context, arrived.signal),
+        _ => deliver(context, &arrived),
+    }
+}
+
+/// Delivers a synchronous fault: it cannot be ignored or blocked.
+pub fn deliver_fault(context: &mut Context, arrived: &Arrived) {
+    let disposition = handlers(context).0.lock()[arrived.signal as usize].handler;
+    let blocked = context.signals.mask & set_of(arrived.signal) != 0;
+    if blocked || disposition <= SIG_IGN {
+        die(context, arrived.signal);
+    }
+    deliver(context, arrived);
+}
+
+fn handlers(context: &Context) -> &Handlers {
+    &context.thread.handlers
+}
+
+fn set_mask_after_delivery(context: &mut Context) {
+    context.signals.temporary_mask = None;
+    let mask = context.signals.mask;
+    set_mask(context, mask);
+}
+
+/// Starts the guest's handler.
+fn deliver(context: &mut Context, arrived: &Arrived) {
+    let signal = arrived.signal;
+    let action = {
+        let mut actions = handlers(context).0.lock();
+        let action = actions[signal as usize];
+        if action.flags & c::SA_RESETHAND as u64 != 0 {
+            actions[signal as usize].handler = SIG_DFL;
+            let _ = install(signal, &actions[signal as usize]);
+        }
+        action
+    };
+    crate::dispatch::on_signal(context, signal);
+    if frame::push(context, arrived, &action).is_err() {
+        // No room for the frame: what the kernel does is a SIGSEGV, and if that has no room either,
+        // death.
+        if signal == c::SIGSEGV {
+            die(context, c::SIGSEGV);
+        }
+        let segv = Arrived::raise(c::SIGSEGV, 0x80, 0);
+        return deliver_fault(context, &segv);
+    }
+    let base = context.signals.temporary_mask.take().unwrap_or(context.signals.mask);
+    let own = if action.flags & c::SA_NODEFER as u64 != 0 { 0 } else { set_of(signal) };
+    set_mask(context, base | action.mask | own);
+}
+
+/// Ends the process as the signal would have ended the guest.
+pub fn die(context: &mut Context, signal: u32) -> ! {
+    crate::dispatch::flush_stats(context);
+    let default = SigAction { handler: SIG_DFL, ..SigAction::default() };
+    loop {
+        // SAFETY: default disposition.
+        let _ = unsafe { sys::sigaction(signal, Some(&default)) };
+        sys::tgkill(sys::getpid(), sys::gettid(), signal);
+        sys::set_signal_mask(!set_of(signal));
+    }
+}
+
+/// The guest's `rsp` for a new signal frame.
+fn frame_stack(context: &Context, action: &SigAction) -> u64 {
+    let sp = context.registers.get(Gpr::Rsp);
+    let alternate = &context.signals.alternate;
+    if action.flags & c::SA_ONSTACK as u64 != 0 && alternate.size != 0 && !alternate.contains(sp) {
+        return alternate.sp + alternate.size;
+    }
+    // The red zone stays the interrupted function's.
+    sp.wrapping_sub(128)
+}

@@ -1,0 +1,314 @@
+//! Raw system calls: the only module that talks to the kernel for the engine itself.
+//!
+//! Guest system calls go through [`crate::entry::guest_syscall`] instead, which can be interrupted
+//! by signals at a known point. Calls made here run to their end and never deliver guest signals.
+
+use core::arch::asm;
+use linux_raw_sys::general as c;
+
+/// A kernel error number, positive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+impl Errno {
+    /// The value a guest sees in rax.
+    pub fn as_return(self) -> u64 {
+        (-(self.0 as i64)) as u64
+    }
+}
+
+macro_rules! errnos {
+    ($($name:ident)*) => {
+        impl Errno {
+            $(#[allow(missing_docs, reason = "the kernel's names")]
+            pub const $name: Errno = Errno(linux_raw_sys::errno::$name as i32);)*
+        }
+    };
+}
+errnos! {
+    EPERM ENOENT EINTR EIO E2BIG ENOEXEC EBADF EAGAIN ENOMEM EACCES EFAULT EEXIST ENODEV ENOTDIR
+    EISDIR EINVAL EMFILE ETXTBSY ENOSPC ENAMETOOLONG ENOSYS ELOOP ELIBBAD EOPNOTSUPP
+}
+
+/// What most calls return.
+pub type Result<T> = core::result::Result<T, Errno>;
+
+/// Turns the kernel's return register into a result.
+pub fn check(value: u64) -> Result<u64> {
+    if value > (-4096i64) as u64 { Err(Errno(-(value as i64) as i32)) } else { Ok(value) }
+}
+
+/// Any system call.
+///
+/// # Safety
+/// The call must not break memory that Rust code relies on.
+#[inline(always)]
+pub unsafe fn syscall(nr: u32, args: [u64; 6]) -> u64 {
+    let result;
+    // SAFETY: the caller vouches for the call's effects; the clobbers are the kernel's.
+    unsafe {
+        asm!("syscall", inlateout("rax") nr as u64 => result,
+            in("rdi") args[0], in("rsi") args[1], in("rdx") args[2],
+            in("r10") args[3], in("r8") args[4], in("r9") args[5],
+            lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+macro_rules! call {
+    ($nr:ident $(, $arg:expr)*) => {{
+        let given = [$($arg as u64),*];
+        let mut args = [0u64; 6];
+        args[..given.len()].copy_from_slice(&given);
+        // SAFETY: each wrapper below passes memory it borrows or addresses its caller owns.
+        check(unsafe { syscall(c::$nr, args) })
+    }};
+}
+
+/// Maps memory.
+///
+/// # Safety
+/// With `MAP_FIXED`, nothing that Rust code uses may lie in the range.
+pub unsafe fn mmap(addr: u64, len: u64, prot: u32, flags: u32, fd: i32, offset: u64) -> Result<u64> {
+    call!(__NR_mmap, addr, len, prot, flags, fd as i64, offset)
+}
+
+/// Unmaps memory.
+///
+/// # Safety
+/// Nothing may use the range any more.
+pub unsafe fn munmap(addr: u64, len: u64) -> Result<()> {
+    call!(__NR_munmap, addr, len).map(drop)
+}
+
+/// Changes the protection of memory.
+///
+/// # Safety
+/// Rust code must not rely on a right that is taken away.
+pub unsafe fn mprotect(addr: u64, len: u64, prot: u32) -> Result<()> {
+    call!(__NR_mprotect, addr, len, prot).map(drop)
+}
+
+/// New private zero pages wherever the kernel likes: the engine's own memory.
+pub fn map_anonymous(len: u64, prot: u32) -> Result<u64> {
+    let flags = c::MAP_PRIVATE | c::MAP_ANONYMOUS | c::MAP_NORESERVE;
+    // SAFETY: without MAP_FIXED the kernel picks a free range.
+    unsafe { mmap(0, len, prot, flags, -1, 0) }
+}
+
+/// Opens a file; `path` ends in NUL.
+pub fn open(path: &[u8], flags: u32, mode: u32) -> Result<i32> {
+    open_at(c::AT_FDCWD, path, flags, mode)
+}
+
+/// Opens a file relative to a directory; `path` ends in NUL.
+pub fn open_at(dir: i32, path: &[u8], flags: u32, mode: u32) -> Result<i32> {
+    debug_assert_eq!(path.last(), Some(&0));
+    call!(__NR_openat, dir as i64, path.as_ptr(), flags, mode).map(|fd| fd as i32)
+}
+
+/// Closes a descriptor.
+pub fn close(fd: i32) {
+    let _ = call!(__NR_close, fd as i64);
+}
+
+/// Reads from the current position.
+pub fn read(fd: i32, buffer: &mut [u8]) -> Result<usize> {
+    call!(__NR_read, fd as i64, buffer.as_mut_ptr(), buffer.len()).map(|n| n as usize)
+}
+
+/// Reads at an offset until the buffer is full or the file ends.
+pub fn read_at(fd: i32, buffer: &mut [u8], offset: u64) -> Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        let rest = &mut buffer[done..];
+        match call!(__NR_pread64, fd as i64, rest.as_mut_ptr(), rest.len(), offset + done as u64) {
+            Ok(0) => break,
+            Ok(n) => done += n as usize,
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+/// Writes all of the bytes, as far as the descriptor takes them.
+pub fn write_all(fd: i32, mut bytes: &[u8]) -> Result<()> {
+    while !bytes.is_empty() {
+        match call!(__NR_write, fd as i64, bytes.as_ptr(), bytes.len()) {
+            Ok(n) => bytes = &bytes[n as usize..],
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Sets a file position from the start.
+pub fn seek(fd: i32, offset: u64) -> Result<u64> {
+    call!(__NR_lseek, fd as i64, offset, 0)
+}
+
+/// An anonymous file.
+pub fn memfd(name: &[u8], flags: u32) -> Result<i32> {
+    debug_assert_eq!(name.last(), Some(&0));
+    call!(__NR_memfd_create, name.as_ptr(), flags).map(|fd| fd as i32)
+}
+
+/// Duplicates a descriptor to the lowest number from `least` on.
+pub fn duplicate_from(fd: i32, least: i32) -> Result<i32> {
+    call!(__NR_fcntl, fd as i64, c::F_DUPFD, least as i64).map(|fd| fd as i32)
+}
+
+/// File metadata of a descriptor.
+pub fn file_status(fd: i32) -> Result<c::stat> {
+    // SAFETY: all-zero is a valid value of this plain C struct.
+    let mut status: c::stat = unsafe { core::mem::zeroed() };
+    call!(__NR_fstat, fd as i64, &raw mut status).map(|_| status)
+}
+
+/// Checks access by path with the effective ids; `path` ends in NUL.
+pub fn access_at(dir: i32, path: &[u8], mode: u32, flags: u32) -> Result<()> {
+    debug_assert_eq!(path.last(), Some(&0));
+    match call!(__NR_faccessat2, dir as i64, path.as_ptr(), mode, flags | c::AT_EACCESS) {
+        // Kernels before 5.8 lack faccessat2; the real ids are the best that is left.
+        Err(Errno::ENOSYS) => call!(__NR_faccessat, dir as i64, path.as_ptr(), mode).map(drop),
+        other => other.map(drop),
+    }
+}
+
+/// Reads a symbolic link; `path` ends in NUL.
+pub fn read_link<'a>(path: &[u8], buffer: &'a mut [u8]) -> Result<&'a [u8]> {
+    debug_assert_eq!(path.last(), Some(&0));
+    let n = call!(__NR_readlink, path.as_ptr(), buffer.as_mut_ptr(), buffer.len())?;
+    Ok(&buffer[..n as usize])
+}
+
+/// The process id.
+pub fn getpid() -> i32 {
+    call!(__NR_getpid).unwrap_or(0) as i32
+}
+
+/// The thread id.
+pub fn gettid() -> i32 {
+    call!(__NR_gettid).unwrap_or(0) as i32
+}
+
+/// Effective user id.
+pub fn geteuid() -> u32 {
+    call!(__NR_geteuid).unwrap_or(0) as u32
+}
+
+/// Effective group id.
+pub fn getegid() -> u32 {
+    call!(__NR_getegid).unwrap_or(0) as u32
+}
+
+/// The soft and hard limit of a resource.
+pub fn resource_limit(resource: u32) -> (u64, u64) {
+    let mut limits = [u64::MAX; 2];
+    let _ = call!(__NR_prlimit64, 0, resource, 0, limits.as_mut_ptr());
+    (limits[0], limits[1])
+}
+
+/// `prctl` with integer arguments.
+pub fn prctl(option: u32, a: u64, b: u64, c: u64) -> Result<u64> {
+    call!(__NR_prctl, option, a, b, c)
+}
+
+/// `arch_prctl`.
+pub fn arch_prctl(code: u32, value: u64) -> Result<u64> {
+    call!(__NR_arch_prctl, code, value)
+}
+
+/// Codes of `arch_prctl`.
+pub mod arch {
+    #![allow(missing_docs, reason = "the kernel's names")]
+    pub const SET_GS: u32 = 0x1001;
+    pub const SET_FS: u32 = 0x1002;
+    pub const GET_FS: u32 = 0x1003;
+    pub const GET_GS: u32 = 0x1004;
+    pub const MAP_VDSO_X32: u32 = 0x2001;
+    pub const MAP_VDSO_64: u32 = 0x2003;
+}
+
+/// Sleeps until the word changes from `expected` or somebody wakes us.
+pub fn futex_wait(word: &core::sync::atomic::AtomicU32, expected: u32) {
+    let op = c::FUTEX_WAIT | c::FUTEX_PRIVATE_FLAG;
+    let _ = call!(__NR_futex, word.as_ptr(), op, expected, 0);
+}
+
+/// Wakes up to `count` sleepers.
+pub fn futex_wake(word: &core::sync::atomic::AtomicU32, count: u32) {
+    let op = c::FUTEX_WAKE | c::FUTEX_PRIVATE_FLAG;
+    let _ = call!(__NR_futex, word.as_ptr(), op, count);
+}
+
+/// Replaces the signal mask and returns the old one.
+pub fn set_signal_mask(mask: u64) -> u64 {
+    let mut old = 0u64;
+    let _ = call!(__NR_rt_sigprocmask, c::SIG_SETMASK, &raw const mask, &raw mut old, 8);
+    old
+}
+
+/// The kernel's `struct sigaction`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the kernel's names")]
+pub struct SigAction {
+    pub handler: u64,
+    pub flags: u64,
+    pub restorer: u64,
+    pub mask: u64,
+}
+
+/// Reads and optionally replaces the disposition of a signal.
+///
+/// # Safety
+/// The handler must be the engine's, or SIG_DFL or SIG_IGN.
+pub unsafe fn sigaction(signal: u32, new: Option<&SigAction>) -> Result<SigAction> {
+    let mut old = SigAction::default();
+    let new = new.map_or(core::ptr::null(), core::ptr::from_ref);
+    call!(__NR_rt_sigaction, signal, new, &raw mut old, 8).map(|_| old)
+}
+
+/// Sends a signal to one thread of this process.
+pub fn tgkill(pid: i32, tid: i32, signal: u32) {
+    let _ = call!(__NR_tgkill, pid as i64, tid as i64, signal);
+}
+
+/// Nanoseconds of the monotonic clock.
+pub fn monotonic_nanoseconds() -> u64 {
+    let mut time = [0u64; 2];
+    let _ = call!(__NR_clock_gettime, c::CLOCK_MONOTONIC, time.as_mut_ptr());
+    time[0] * 1_000_000_000 + time[1]
+}
+
+/// Ends the whole process.
+pub fn exit_group(code: i32) -> ! {
+    loop {
+        let _ = call!(__NR_exit_group, code as i64);
+    }
+}
+
+/// Writes a line to stderr without allocating: for messages of the engine's own.
+pub fn complain(args: core::fmt::Arguments) {
+    let mut line = Line { bytes: [0; 512], len: 0 };
+    let _ = core::fmt::Write::write_fmt(&mut line, format_args!("retro: {args}\n"));
+    let _ = write_all(2, &line.bytes[..line.len]);
+}
+
+struct Line {
+    bytes: [u8; 512],
+    len: usize,
+}
+
+impl core::fmt::Write for Line {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        let room = self.bytes.len() - self.len;
+        let take = room.min(text.len());
+        self.bytes[self.len..self.len + take].copy_from_slice(&text.as_bytes()[..take]);
+        self.len += take;
+        Ok(())
+    }
+}

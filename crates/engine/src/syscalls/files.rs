@@ -1,0 +1,351 @@
+//! Files that would show the engine: /proc entries of the process itself, and the engine's descriptor.
+//!
+//! `exe` is replaced by the guest's executable, `maps`, `smaps`, `auxv` and `environ` by contents made up
+//! for the guest. Everything else under /proc is right as it is.
+
+use super::{Args, Outcome, pass};
+use crate::dispatch::{engine, fixed};
+use crate::guest_memory as guest;
+use crate::maps::{AddressSpace, Backing, STACK_TOP};
+use crate::sys::{self, Errno, Result};
+use alloc::vec::Vec;
+use core::fmt::Write;
+use linux_raw_sys::general as c;
+use retro_abi::layout::GUEST_END;
+
+const PATH_MAX: usize = 4096;
+
+/// A file of the guest's own /proc directory that the engine answers for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OwnFile {
+    Executable,
+    Maps,
+    DetailedMaps,
+    AuxiliaryVector,
+    Environment,
+}
+
+/// Which own file a path names, if any. `ids` are the process and thread id as text.
+fn own_file(path: &[u8], is_me: impl Fn(&[u8]) -> bool) -> Option<OwnFile> {
+    let path = path.strip_suffix(b"\0").unwrap_or(path);
+    let rest = path.strip_prefix(b"/proc/")?;
+    let mut parts = rest.split(|&b| b == b'/').filter(|p| !p.is_empty());
+    let who = parts.next()?;
+    if who != b"self" && who != b"thread-self" && !is_me(who) {
+        return None;
+    }
+    let mut name = parts.next()?;
+    if name == b"task" {
+        parts.next()?;
+        name = parts.next()?;
+    }
+    if parts.next().is_some() {
+        return None;
+    }
+    match name {
+        b"exe" => Some(OwnFile::Executable),
+        b"maps" => Some(OwnFile::Maps),
+        b"smaps" => Some(OwnFile::DetailedMaps),
+        b"auxv" => Some(OwnFile::AuxiliaryVector),
+        b"environ" => Some(OwnFile::Environment),
+        _ => None,
+    }
+}
+
+fn is_own_id(text: &[u8]) -> bool {
+    let number = core::str::from_utf8(text).ok().and_then(|t| t.parse::<i32>().ok());
+    number.is_some_and(|n| n == sys::getpid() || n == sys::gettid())
+}
+
+/// The path that a name for the engine's image stands for in the guest's eyes.
+pub fn visible_path(path: &[u8]) -> Option<Vec<u8>> {
+    match own_file(path, is_own_id) {
+        Some(OwnFile::Executable) => Some(fixed().program.path.clone()),
+        _ => None,
+    }
+}
+
+/// Calls with a path argument.
+pub fn by_path(nr: u32, args: &Args) -> Outcome {
+    let position = match nr {
+        c::__NR_open | c::__NR_readlink | c::__NR_stat | c::__NR_lstat | c::__NR_access => 0,
+        _ => 1,
+    };
+    let mut start = [0u8; 6];
+    guest::read_partial(args[position], &mut start);
+    if &start != b"/proc/" {
+        return pass(nr, args);
+    }
+    let Ok(path) = guest::read_string(args[position], PATH_MAX) else { return pass(nr, args) };
+    let Some(file) = own_file(&path, is_own_id) else { return pass(nr, args) };
+    let opens = matches!(nr, c::__NR_open | c::__NR_openat | c::__NR_openat2);
+    if file == OwnFile::Executable {
+        return executable(nr, args, position);
+    }
+    if !opens {
+        return pass(nr, args);
+    }
+    let flags = match nr {
+        c::__NR_open => args[1] as u32,
+        c::__NR_openat => args[2] as u32,
+        _ => guest::read_u64(args[2]).unwrap_or(0) as u32,
+    };
+    if flags & c::O_ACCMODE != c::O_RDONLY || flags & (c::O_DIRECTORY | c::O_PATH) != 0 {
+        return pass(nr, args);
+    }
+    contents(file).and_then(|bytes| file_with(&bytes, flags)).into()
+}
+
+fn executable(nr: u32, args: &Args, position: usize) -> Outcome {
+    let path = &fixed().program.path;
+    match nr {
+        c::__NR_readlink | c::__NR_readlinkat => {
+            let (buffer, len) = (args[position + 1], args[position + 2] as usize);
+            if len as i32 <= 0 {
+                return Errno::EINVAL.into();
+            }
+            let visible = &path[..path.len() - 1];
+            let take = visible.len().min(len);
+            guest::write(buffer, &visible[..take]).map(|()| take as u64).into()
+        }
+        // The link itself is as good as the guest's.
+        c::__NR_lstat => pass(nr, args),
+        c::__NR_newfstatat if args[3] as u32 & c::AT_SYMLINK_NOFOLLOW != 0 => pass(nr, args),
+        c::__NR_statx if args[2] as u32 & c::AT_SYMLINK_NOFOLLOW != 0 => pass(nr, args),
+        _ => {
+            let mut changed = *args;
+            changed[position] = path.as_ptr() as u64;
+            pass(nr, &changed)
+        }
+    }
+}
+
+/// An open file with the given contents.
+fn file_with(bytes: &[u8], flags: u32) -> Result<u64> {
+    let cloexec = if flags & c::O_CLOEXEC != 0 { c::MFD_CLOEXEC } else { 0 };
+    let fd = sys::memfd(b"proc\0", cloexec)?;
+    sys::write_all(fd, bytes)?;
+    sys::seek(fd, 0)?;
+    Ok(fd as u64)
+}
+
+fn contents(file: OwnFile) -> Result<Vec<u8>> {
+    let program = &fixed().program;
+    match file {
+        OwnFile::AuxiliaryVector => Ok(program.auxv.clone()),
+        OwnFile::Environment => {
+            let (start, end) = program.environment;
+            let mut bytes = alloc::vec![0; (end - start) as usize];
+            guest::read(start, &mut bytes)?;
+            Ok(bytes)
+        }
+        OwnFile::Maps => {
+            let real = read_file(b"/proc/self/maps\0")?;
+            Ok(guest_maps(&engine().space, &real))
+        }
+        OwnFile::DetailedMaps => {
+            let real = read_file(b"/proc/self/smaps\0")?;
+            Ok(guest_maps(&engine().space, &real))
+        }
+        OwnFile::Executable => Err(Errno::EINVAL),
+    }
+}
+
+fn read_file(path: &[u8]) -> Result<Vec<u8>> {
+    let fd = sys::open(path, c::O_RDONLY | c::O_CLOEXEC, 0)?;
+    let mut bytes = Vec::new();
+    let mut chunk = [0u8; 4096];
+    let result = loop {
+        match sys::read(fd, &mut chunk) {
+            Ok(0) => break Ok(bytes),
+            Ok(n) => bytes.extend_from_slice(&chunk[..n]),
+            Err(Errno::EINTR) => {}
+            Err(error) => break Err(error),
+        }
+    };
+    sys::close(fd);
+    result
+}
+
+/// The kernel's list less the engine's mappings, with the rights the guest gave, the heap and the stack
+/// named, and ranges joined that only the engine's protection of code had split.
+fn guest_maps(space: &AddressSpace, real: &[u8]) -> Vec<u8> {
+    let mut out: Vec<u8> = Vec::with_capacity(real.len());
+    let mut previous: Option<Line> = None;
+    let mut hidden = false;
+    for text in real.split_inclusive(|&b| b == b'\n') {
+        let Some(mut line) = Line::parse(text) else {
+            // A detail line of smaps belongs to the mapping before it.
+            if !hidden {
+                previous.take().into_iter().for_each(|p| p.print(&mut out));
+                out.extend_from_slice(text);
+            }
+            continue;
+        };
+        hidden = (GUEST_END..1 << 63).contains(&line.start);
+        if hidden {
+            continue;
+        }
+        line.adjust(space);
+        match &mut previous {
+            Some(p) if p.continues_in(&line) => p.end = line.end,
+            _ => previous.replace(line).into_iter().for_each(|p| p.print(&mut out)),
+        }
+    }
+    previous.into_iter().for_each(|p| p.print(&mut out));
+    out
+}
+
+/// A line of /proc/self/maps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Line<'a> {
+    start: u64,
+    end: u64,
+    rights: [u8; 4],
+    offset: u64,
+    /// Device and inode.
+    identity: &'a [u8],
+    name: &'a [u8],
+}
+
+impl<'a> Line<'a> {
+    fn parse(text: &'a [u8]) -> Option<Line<'a>> {
+        let text = text.strip_suffix(b"\n").unwrap_or(text);
+        let hex = |bytes: &[u8]| u64::from_str_radix(core::str::from_utf8(bytes).ok()?, 16).ok();
+        let dash = text.iter().position(|&b| b == b'-')?;
+        let start = hex(&text[..dash])?;
+        let mut fields = text[dash + 1..].splitn(3, |&b| b == b' ');
+        let end = hex(fields.next()?)?;
+        let rights = <[u8; 4]>::try_from(fields.next()?).ok()?;
+        let rest = fields.next()?;
+        let space = rest.iter().position(|&b| b == b' ')?;
+        let offset = hex(&rest[..space])?;
+        let rest = &rest[space + 1..];
+        // "dev inode", then blanks, then the name.
+        let device_end = rest.iter().position(|&b| b == b' ')?;
+        let inode_end = rest[device_end + 1..].iter().position(|&b| b == b' ');
+        let identity_end = inode_end.map_or(rest.len(), |at| device_end + 1 + at);
+        let name = &rest[identity_end..];
+        let name_start = name.iter().position(|&b| b != b' ').unwrap_or(name.len());
+        let (identity, name) = (&rest[..identity_end], &name[name_start..]);
+        Some(Line { start, end, rights, offset, identity, name })
+    }
+
+    /// Replaces what is the engine's doing by what the guest believes.
+    fn adjust(&mut self, space: &AddressSpace) {
+        let Some(mapping) = space.find(self.start) else { return };
+        for (at, (bit, letter)) in [(1, b'r'), (2, b'w'), (4, b'x')].into_iter().enumerate() {
+            self.rights[at] = if mapping.prot & bit != 0 { letter } else { b'-' };
+        }
+        match mapping.backing {
+            Backing::Heap => self.name = b"[heap]",
+            Backing::Stack if self.end == STACK_TOP => self.name = b"[stack]",
+            // The kernel's idea of heap and stack is not the guest's.
+            _ if self.name == b"[heap]" || self.name == b"[stack]" => self.name = b"",
+            _ => {}
+        }
+    }
+
+    fn continues_in(&self, next: &Line) -> bool {
+        let file = self.identity.iter().any(|&b| (b'1'..=b'9').contains(&b));
+        self.end == next.start
+            && self.rights == next.rights
+            && self.identity == next.identity
+            && self.name == next.name
+            && (!file || self.offset + (self.end - self.start) == next.offset)
+    }
+
+    fn print(&self, out: &mut Vec<u8>) {
+        let rights = core::str::from_utf8(&self.rights).unwrap_or("----");
+        let identity = core::str::from_utf8(self.identity).unwrap_or("00:00 0");
+        let mut text = alloc::string::String::new();
+        let _ = write!(
+            text,
+            "{:08x}-{:08x} {rights} {:08x} {identity}",
+            self.start, self.end, self.offset
+        );
+        out.extend_from_slice(text.as_bytes());
+        // The kernel pads to column 73 before a name and ends the line with a blank without one.
+        out.push(b' ');
+        if !self.name.is_empty() {
+            let pad = 73usize.saturating_sub(text.len() + 1);
+            out.resize(out.len() + pad, b' ');
+            out.extend_from_slice(self.name);
+        }
+        out.push(b'\n');
+    }
+}
+
+fn is_engine_descriptor(fd: u64) -> bool {
+    fixed().stats_fd.is_some_and(|own| own as u32 == fd as u32)
+}
+
+/// `close`
+pub fn close(args: &Args) -> Outcome {
+    if is_engine_descriptor(args[0]) { Errno::EBADF.into() } else { pass(c::__NR_close, args) }
+}
+
+/// `close_range`: around the engine's descriptor.
+pub fn close_range(args: &Args) -> Outcome {
+    let (first, last) = (args[0] as u32 as u64, args[1] as u32 as u64);
+    let Some(own) = fixed().stats_fd.map(|fd| fd as u64).filter(|fd| (first..=last).contains(fd))
+    else {
+        return pass(c::__NR_close_range, args);
+    };
+    let mut outcome = Outcome::Value(0);
+    for (from, to) in [(first, own.wrapping_sub(1)), (own + 1, last)] {
+        if from <= to && to != u64::MAX {
+            outcome = pass(c::__NR_close_range, &[from, to, args[2], 0, 0, 0]);
+        }
+    }
+    outcome
+}
+
+/// `dup2` and `dup3`
+pub fn duplicate(nr: u32, args: &Args) -> Outcome {
+    if is_engine_descriptor(args[0]) || is_engine_descriptor(args[1]) {
+        return Errno::EBADF.into();
+    }
+    pass(nr, args)
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::maps::Mapping;
+    use std::string::String;
+
+    #[test]
+    fn names_of_own_files() {
+        let check = |path: &str, expected| {
+            assert_eq!(own_file(path.as_bytes(), |id| id == b"42"), expected, "{path}");
+        };
+        check("/proc/self/exe\0", Some(OwnFile::Executable));
+        check("/proc/42/maps", Some(OwnFile::Maps));
+        check("/proc/43/maps", None);
+        check("/proc/thread-self/auxv", Some(OwnFile::AuxiliaryVector));
+        check("/proc/self/task/42/smaps", Some(OwnFile::DetailedMaps));
+        check("/proc//self//environ", Some(OwnFile::Environment));
+        check("/proc/self/exe/x", None);
+        check("/proc/self", None);
+        check("/etc/passwd", None);
+    }
+
+    #[test]
+    fn maps_show_the_guest_only() {
+        let mut space = AddressSpace::new(8 << 20);
+        let code = Mapping { start: 0x1000_0000, end: 0x1000_3000, prot: 7, backing: Backing::File };
+        space.insert(code);
+        let real = "\
+10000000-10001000 rwxp 00000000 08:01 77                                 /bin/guest\n\
+10001000-10002000 r-xp 00001000 08:01 77                                 /bin/guest\n\
+10002000-10003000 rwxp 00002000 08:01 77                                 /bin/guest\n\
+700000000000-700000001000 r-xp 00000000 00:01 5                          /memfd:engine (deleted)\n";
+        let shown = String::from_utf8(guest_maps(&space, real.as_bytes())).unwrap();
+        assert_eq!(
+            shown,
+            "10000000-10003000 rwxp 00000000 08:01 77                                 /bin/guest\n"
+        );
+    }
+}

@@ -1,0 +1,159 @@
+//! System calls of the guest.
+//!
+//! Most go to the kernel as they are. Handled here are those that touch what the engine owns: the address
+//! space ([`memory`]), threads and programs ([`process`]), signals ([`signal`]), and names under /proc that
+//! would show the engine instead of the guest ([`files`]).
+
+pub mod files;
+pub mod memory;
+pub mod process;
+pub mod signal;
+
+use crate::context::{Context, Gpr};
+use crate::dispatch::{engine, fixed, unprotect_all_code};
+use crate::entry::{self, RESTART};
+use crate::sys::{self, Errno};
+use linux_raw_sys::general as c;
+
+/// Length of the `syscall` instruction.
+const SYSCALL_LEN: u64 = 2;
+
+/// The six arguments.
+pub type Args = [u64; 6];
+
+/// What a system call came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A value for rax.
+    Value(u64),
+    /// A signal comes first; the guest executes the call again after its handler.
+    Restart,
+    /// All registers have been set already (`rt_sigreturn`).
+    Resumed,
+}
+
+impl From<sys::Result<u64>> for Outcome {
+    fn from(result: sys::Result<u64>) -> Outcome {
+        Outcome::Value(result.unwrap_or_else(Errno::as_return))
+    }
+}
+
+impl From<sys::Result<()>> for Outcome {
+    fn from(result: sys::Result<()>) -> Outcome {
+        result.map(|()| 0).into()
+    }
+}
+
+/// Executes the guest's system call; `next` is the address behind it.
+pub fn handle(context: &mut Context, next: u64) {
+    let number = context.registers.get(Gpr::Rax);
+    let args = [Gpr::Rdi, Gpr::Rsi, Gpr::Rdx, Gpr::R10, Gpr::R8, Gpr::R9]
+        .map(|register| context.registers.get(register));
+    context.registers.rip = next;
+    // As the `syscall` instruction leaves them.
+    let flags = context.registers.rflags;
+    context.registers.set(Gpr::Rcx, next);
+    context.registers.set(Gpr::R11, flags);
+    let fixed = fixed();
+    fixed.events.syscall_entry(context, fixed.stats);
+    match call(context, number, &args) {
+        Outcome::Value(value) => context.registers.set(Gpr::Rax, value),
+        Outcome::Restart => context.registers.rip = next - SYSCALL_LEN,
+        Outcome::Resumed => {}
+    }
+    fixed.events.syscall_exit(context, number, fixed.stats);
+}
+
+fn call(context: &mut Context, number: u64, args: &Args) -> Outcome {
+    // The upper half of the number is ignored by the kernel only in the sense that it fails.
+    let Ok(nr) = u32::try_from(number) else { return Errno::ENOSYS.into() };
+    match nr {
+        c::__NR_read | c::__NR_write | c::__NR_futex | c::__NR_poll | c::__NR_clock_gettime => {
+            pass(nr, args)
+        }
+        c::__NR_mmap => memory::mmap(args).into(),
+        c::__NR_munmap => memory::munmap(args).into(),
+        c::__NR_mprotect => memory::mprotect(args, None).into(),
+        c::__NR_pkey_mprotect => memory::mprotect(args, Some(args[3])).into(),
+        // As on a machine without protection keys.
+        c::__NR_pkey_alloc => Errno::ENOSPC.into(),
+        c::__NR_pkey_free => Errno::EINVAL.into(),
+        c::__NR_mremap => memory::mremap(args).into(),
+        c::__NR_brk => Outcome::Value(memory::brk(args[0])),
+        c::__NR_madvise => memory::madvise(args),
+        c::__NR_shmat => memory::shmat(args).into(),
+        c::__NR_shmdt => memory::shmdt(args).into(),
+        c::__NR_remap_file_pages => memory::remap_file_pages(args),
+
+        c::__NR_clone => process::clone(context, args),
+        c::__NR_clone3 => process::clone3(context, args),
+        c::__NR_fork => process::fork(context),
+        c::__NR_vfork => process::vfork(context),
+        c::__NR_execve => process::execve(context, args).into(),
+        c::__NR_execveat => process::execveat(context, args).into(),
+        c::__NR_exit => process::exit(context, args[0]),
+        c::__NR_exit_group => process::exit_group(context, args[0]),
+        c::__NR_arch_prctl => process::arch_prctl(context, args),
+        c::__NR_prctl => process::prctl(args),
+        // The kernel would write to memory and change rip behind the engine's back; libraries fall back.
+        c::__NR_rseq => Errno::ENOSYS.into(),
+        // Rings that the kernel fills without a system call, mapped where it likes.
+        c::__NR_io_uring_setup | c::__NR_io_uring_enter | c::__NR_io_uring_register => {
+            Errno::ENOSYS.into()
+        }
+        c::__NR_io_setup => Errno::ENOSYS.into(),
+        // Segments other than the flat ones would need the engine's GS.
+        c::__NR_modify_ldt => Errno::ENOSYS.into(),
+        c::__NR_map_shadow_stack => Errno::EOPNOTSUPP.into(),
+
+        c::__NR_rt_sigaction => signal::sigaction(context, args).into(),
+        c::__NR_rt_sigprocmask => signal::sigprocmask(context, args).into(),
+        c::__NR_rt_sigreturn => signal::sigreturn(context),
+        c::__NR_sigaltstack => signal::sigaltstack(context, args).into(),
+        c::__NR_rt_sigpending => signal::sigpending(context, args).into(),
+        c::__NR_rt_sigsuspend => signal::sigsuspend(context, args),
+        c::__NR_pselect6 | c::__NR_ppoll | c::__NR_epoll_pwait | c::__NR_epoll_pwait2
+        | c::__NR_io_pgetevents => signal::with_temporary_mask(context, nr, args),
+
+        c::__NR_open
+        | c::__NR_openat
+        | c::__NR_openat2
+        | c::__NR_readlink
+        | c::__NR_readlinkat
+        | c::__NR_stat
+        | c::__NR_lstat
+        | c::__NR_newfstatat
+        | c::__NR_statx
+        | c::__NR_access
+        | c::__NR_faccessat
+        | c::__NR_faccessat2 => files::by_path(nr, args),
+        c::__NR_close => files::close(args),
+        c::__NR_close_range => files::close_range(args),
+        c::__NR_dup2 | c::__NR_dup3 => files::duplicate(nr, args),
+        _ => pass(nr, args),
+    }
+}
+
+impl From<Errno> for Outcome {
+    fn from(errno: Errno) -> Outcome {
+        Outcome::Value(errno.as_return())
+    }
+}
+
+/// Lets the kernel do it.
+pub fn pass(nr: u32, args: &Args) -> Outcome {
+    // SAFETY: calls that could change engine memory by address are handled elsewhere; the rest only
+    // touches memory that the guest names.
+    let value = unsafe { entry::guest_syscall(nr as u64, args) };
+    if value == RESTART {
+        return Outcome::Restart;
+    }
+    // The kernel may have met a page that is read-only because code on it is being watched.
+    if value == Errno::EFAULT.as_return() && engine().cache.pages.any_protected() {
+        unprotect_all_code();
+        // SAFETY: as above.
+        let value = unsafe { entry::guest_syscall(nr as u64, args) };
+        return if value == RESTART { Outcome::Restart } else { Outcome::Value(value) };
+    }
+    Outcome::Value(value)
+}

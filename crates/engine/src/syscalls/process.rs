@@ -1,0 +1,353 @@
+//! Threads, processes and programs.
+//!
+//! | the guest asks for | what happens |
+//! | --- | --- |
+//! | a thread, `vfork`, `posix_spawn` (shared memory) | a context of its own; the child starts on its engine stack |
+//! | `fork` (copied memory) | the kernel copies the engine along; other threads' contexts become free |
+//! | `execve` | the target is resolved here, then the engine image executes itself for it |
+
+use super::{Args, Outcome, pass};
+use crate::context::{Context, Gpr, counter};
+use crate::dispatch::{Engine, engine, fixed, flush_stats};
+use crate::exec::{self, Refused, Resolved};
+use crate::guest_memory as guest;
+use crate::lock::{Guard, Lock};
+use crate::signals::{self, AlternateStack, Handlers};
+use crate::sys::{self, Errno, Result};
+use crate::{entry, threads};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use linux_raw_sys::general as c;
+use retro_abi::config::Config;
+
+const ALL_SIGNALS: u64 = !0;
+/// Longest path.
+const PATH_MAX: usize = 4096;
+/// Longest single argument (32 pages) and most arguments that are looked at.
+const MAX_ARGUMENTS: usize = 1 << 20;
+
+/// How a new task relates to its parent.
+struct NewTask {
+    flags: u64,
+    /// Stack pointer for the guest in the child; 0 for the parent's.
+    stack: u64,
+}
+
+/// `clone`
+pub fn clone(context: &mut Context, args: &Args) -> Outcome {
+    let task = NewTask { flags: args[0], stack: args[1] };
+    create(context, &task, c::__NR_clone, |child_stack| {
+        let mut real = *args;
+        real[1] = child_stack;
+        real
+    })
+}
+
+/// `vfork`
+pub fn vfork(context: &mut Context) -> Outcome {
+    let flags = (c::CLONE_VM | c::CLONE_VFORK | c::SIGCHLD) as u64;
+    clone(context, &[flags, 0, 0, 0, 0, 0])
+}
+
+/// `fork`
+pub fn fork(context: &mut Context) -> Outcome {
+    clone(context, &[c::SIGCHLD as u64, 0, 0, 0, 0, 0])
+}
+
+/// `clone3`
+pub fn clone3(context: &mut Context, args: &Args) -> Outcome {
+    /// `struct clone_args` as words: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size,
+    /// tls, set_tid, set_tid_size, cgroup.
+    const WORDS: usize = 11;
+    const STACK: usize = 5;
+    const STACK_SIZE: usize = 6;
+    let size = args[1] as usize;
+    if size < 64 || size > WORDS * 8 || size % 8 != 0 {
+        // Sizes this engine does not know: the kernel's own checks come first, then ENOSYS-like retry.
+        return if size < 64 { Errno::EINVAL.into() } else { Errno::E2BIG.into() };
+    }
+    let mut words = [0u64; WORDS];
+    for (at, word) in words.iter_mut().take(size / 8).enumerate() {
+        match guest::read_u64(args[0].wrapping_add(8 * at as u64)) {
+            Ok(value) => *word = value,
+            Err(error) => return error.into(),
+        }
+    }
+    if (words[STACK] == 0) != (words[STACK_SIZE] == 0) {
+        return Errno::EINVAL.into();
+    }
+    let task = NewTask { flags: words[0], stack: words[STACK] + words[STACK_SIZE] };
+    create(context, &task, c::__NR_clone3, |child_stack| {
+        words[STACK] = if child_stack == 0 { 0 } else { child_stack - 4096 };
+        words[STACK_SIZE] = if child_stack == 0 { 0 } else { 4096 };
+        [words.as_ptr() as u64, size as u64, 0, 0, 0, 0]
+    })
+}
+
+fn create(
+    context: &mut Context,
+    task: &NewTask,
+    nr: u32,
+    arguments: impl FnMut(u64) -> Args,
+) -> Outcome {
+    if task.flags & c::CLONE_VM as u64 != 0 {
+        share_memory(context, task, nr, arguments)
+    } else {
+        copy_memory(context, task, nr, arguments)
+    }
+}
+
+/// A thread, or a process that borrows its parent's memory.
+fn share_memory(
+    context: &mut Context,
+    task: &NewTask,
+    nr: u32,
+    mut arguments: impl FnMut(u64) -> Args,
+) -> Outcome {
+    let has = |flag: u32| task.flags & flag as u64 != 0;
+    let handlers = if has(c::CLONE_SIGHAND) {
+        context.thread.handlers.clone()
+    } else {
+        Arc::new(Handlers(Lock::new(*context.thread.handlers.0.lock())))
+    };
+    let child = match threads::allocate(handlers, context.signals.mask) {
+        Ok(child) => child,
+        Err(_) => return Errno::EAGAIN.into(),
+    };
+    child.registers = context.registers;
+    child.registers.set(Gpr::Rax, 0);
+    if task.stack != 0 {
+        child.registers.set(Gpr::Rsp, task.stack);
+    }
+    child.guest_gs_base = context.guest_gs_base;
+    child.guest_gs_selector = context.guest_gs_selector;
+    child.thread.borrows_memory = !has(c::CLONE_THREAD);
+    child.signals.alternate =
+        if has(c::CLONE_VFORK) { context.signals.alternate } else { AlternateStack::DISABLED };
+    let args = arguments(child.engine_stack);
+    let child: *mut Context = child;
+    // The child must not get a signal before it has its own GS and signal stack.
+    let mask = sys::set_signal_mask(ALL_SIGNALS);
+    // SAFETY: the child's context is ready and its engine stack unused.
+    let value = unsafe { entry::clone(nr as u64, &args, child) };
+    sys::set_signal_mask(mask);
+    if sys::check(value).is_err() {
+        // SAFETY: no thread was made, so the context is still this thread's to free.
+        unsafe { (*child).thread.in_use.store(0, core::sync::atomic::Ordering::Release) };
+    } else if fixed().counting {
+        retro_abi::stats::Stats::add(&fixed().stats.threads, 1);
+    }
+    Outcome::Value(value)
+}
+
+/// All locks of the engine, so that none is held by a thread that does not exist in the child.
+struct AllLocks<'a> {
+    _engine: Guard<'static, Engine>,
+    _threads: threads::ListGuard<'static>,
+    _handlers: Guard<'a, [sys::SigAction; signals::SIGNALS]>,
+    _allocator: crate::memory::Hold,
+}
+
+/// A process with a copy of the memory, engine included.
+fn copy_memory(
+    context: &mut Context,
+    task: &NewTask,
+    nr: u32,
+    mut arguments: impl FnMut(u64) -> Args,
+) -> Outcome {
+    let args = arguments(0);
+    let handlers = context.thread.handlers.clone();
+    let value = {
+        let _locks = AllLocks {
+            _engine: engine(),
+            _threads: threads::lock_list(),
+            _handlers: handlers.0.lock(),
+            _allocator: crate::memory::hold(),
+        };
+        // SAFETY: the child runs on a copy of this very stack.
+        unsafe { sys::syscall(nr, args) }
+    };
+    if value == 0 {
+        threads::after_fork(context);
+        context.counters = [0; counter::COUNT];
+        engine().cache.counts = Default::default();
+        if task.stack != 0 {
+            context.registers.set(Gpr::Rsp, task.stack);
+        }
+        if fixed().counting {
+            retro_abi::stats::Stats::add(&fixed().stats.processes, 1);
+            retro_abi::stats::Stats::add(&fixed().stats.threads, 1);
+        }
+    }
+    Outcome::Value(value)
+}
+
+/// `exit`
+pub fn exit(context: &mut Context, code: u64) -> ! {
+    flush_stats(context);
+    sys::set_signal_mask(ALL_SIGNALS);
+    let state = &raw const context.thread.in_use;
+    // SAFETY: all signals are blocked.
+    unsafe { entry::thread_exit(code, state) }
+}
+
+/// `exit_group`
+pub fn exit_group(context: &mut Context, code: u64) -> ! {
+    flush_stats(context);
+    if context.thread.borrows_memory {
+        // Give the context back to the parent, whose memory this is.
+        exit(context, code);
+    }
+    threads::flush_counters_of_others(context);
+    sys::exit_group(code as i32)
+}
+
+/// `execve`
+pub fn execve(context: &mut Context, args: &Args) -> Result<u64> {
+    execute(context, c::AT_FDCWD, args[0], args[1], args[2], 0)
+}
+
+/// `execveat`
+pub fn execveat(context: &mut Context, args: &Args) -> Result<u64> {
+    let flags = args[4] as u32;
+    if flags & !(c::AT_EMPTY_PATH | c::AT_SYMLINK_NOFOLLOW) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    execute(context, args[0] as i32, args[1], args[2], args[3], flags)
+}
+
+/// Reads a null-terminated array of pointers; a null array is an empty one.
+fn pointers(at: u64) -> Result<Vec<u64>> {
+    let mut found = Vec::new();
+    if at == 0 {
+        return Ok(found);
+    }
+    loop {
+        let pointer = guest::read_u64(at.wrapping_add(8 * found.len() as u64))?;
+        if pointer == 0 {
+            return Ok(found);
+        }
+        found.push(pointer);
+        if found.len() > MAX_ARGUMENTS {
+            return Err(Errno::E2BIG);
+        }
+    }
+}
+
+fn execute(
+    context: &mut Context,
+    dir: i32,
+    path: u64,
+    argv: u64,
+    envp: u64,
+    flags: u32,
+) -> Result<u64> {
+    let path = guest::read_string(path, PATH_MAX)?;
+    let path = super::files::visible_path(&path).unwrap_or(path);
+    let mut arguments = pointers(argv)?;
+    let mut environment = pointers(envp)?;
+    let native = Native { dir, path: &path, argv, envp, flags };
+    let resolved = match exec::resolve(dir, &path, flags) {
+        Ok(resolved) => resolved,
+        Err(Refused::Error(error)) => return Err(error),
+        Err(Refused::Native) => return native.execute(context),
+    };
+    if arguments.is_empty() {
+        // The kernel gives a program at least an empty argv[0].
+        arguments.push(b"\0".as_ptr() as u64);
+    }
+    if !resolved.leading.is_empty() {
+        let leading = resolved.leading.iter().map(|s| s.as_ptr() as u64);
+        arguments.splice(..1, leading);
+    }
+    arguments.push(0);
+    let (variable, fd) = configuration(&resolved)?;
+    environment.push(variable.as_ptr() as u64);
+    environment.push(0);
+    leave_for_exec(context);
+    let image = b"/proc/self/exe\0".as_ptr() as u64;
+    let args =
+        [image, arguments.as_ptr() as u64, environment.as_ptr() as u64, 0, 0, 0];
+    // SAFETY: returns only on failure, with nothing changed.
+    let error = sys::check(unsafe { sys::syscall(c::__NR_execve, args) });
+    sys::close(fd);
+    signals::expose_ignored(&context.thread.handlers, false);
+    error
+}
+
+/// The variable that tells the next engine what to load, and the descriptor it names.
+fn configuration(resolved: &Resolved) -> Result<(Vec<u8>, i32)> {
+    // A high number, which programs are unlikely to expect free; without close-on-exec.
+    let fd = sys::duplicate_from(resolved.fd, 700).or_else(|_| sys::duplicate_from(resolved.fd, 3));
+    sys::close(resolved.fd);
+    let fd = fd?;
+    let fixed = fixed();
+    let config =
+        Config { policy: fixed.policy, stats_fd: fixed.stats_fd, exe_fd: Some(fd), path: b"" };
+    let mut text = alloc::string::String::new();
+    let _ = config.write_prefix(&mut text);
+    let mut variable = text.into_bytes();
+    variable.extend_from_slice(&resolved.name);
+    Ok((variable, fd))
+}
+
+fn leave_for_exec(context: &mut Context) {
+    flush_stats(context);
+    signals::expose_ignored(&context.thread.handlers, true);
+}
+
+/// An `execve` that the kernel does without the engine.
+struct Native<'a> {
+    dir: i32,
+    path: &'a [u8],
+    argv: u64,
+    envp: u64,
+    flags: u32,
+}
+
+impl Native<'_> {
+    fn execute(&self, context: &mut Context) -> Result<u64> {
+        leave_for_exec(context);
+        let path = self.path.as_ptr() as u64;
+        let args = [self.dir as u64, path, self.argv, self.envp, self.flags as u64, 0];
+        // SAFETY: returns only on failure, with nothing changed.
+        let error = sys::check(unsafe { sys::syscall(c::__NR_execveat, args) });
+        signals::expose_ignored(&context.thread.handlers, false);
+        error
+    }
+}
+
+/// `arch_prctl`
+pub fn arch_prctl(context: &mut Context, args: &Args) -> Outcome {
+    use sys::arch;
+    match args[0] as u32 {
+        arch::SET_GS => {
+            if args[1] >= 0x7fff_ffff_f000 {
+                return Errno::EPERM.into();
+            }
+            context.guest_gs_base = args[1];
+            context.guest_gs_selector = 0;
+            Outcome::Value(0)
+        }
+        arch::GET_GS => guest::write_u64(args[1], context.guest_gs_base).into(),
+        arch::SET_FS | arch::GET_FS => pass(c::__NR_arch_prctl, args),
+        // The vDSO stays hidden, and control-flow enforcement off.
+        arch::MAP_VDSO_X32..=arch::MAP_VDSO_64 => Errno::EINVAL.into(),
+        code if code >> 12 == 5 => Errno::EINVAL.into(),
+        _ => pass(c::__NR_arch_prctl, args),
+    }
+}
+
+/// `prctl`
+pub fn prctl(args: &Args) -> Outcome {
+    use linux_raw_sys::prctl as p;
+    match args[0] as u32 {
+        // The engine has told the kernel already what belongs to the guest.
+        p::PR_SET_MM => Errno::EPERM.into(),
+        // System calls from the engine would be dispatched too.
+        p::PR_SET_SYSCALL_USER_DISPATCH => Errno::EINVAL.into(),
+        // rdtsc would trap in the engine as well.
+        p::PR_SET_TSC if args[1] as u32 != p::PR_TSC_ENABLE => Errno::EINVAL.into(),
+        _ => pass(c::__NR_prctl, args),
+    }
+}

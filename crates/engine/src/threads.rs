@@ -1,0 +1,233 @@
+//! Threads of the guest, their memory, and stopping all of them.
+//!
+//! A guest thread is a kernel thread with a context, an engine stack and a signal stack of its own. A
+//! child process that shares memory (`vfork`, `posix_spawn`) is treated the same way: it borrows the
+//! engine until it executes another program or exits.
+//!
+//! Invariants:
+//! 1. A context is free when its `in_use` word is zero; an exiting thread clears it with its very last
+//!    store, after which it touches no memory (see `retro_asm_thread_exit`).
+//! 2. A thread that is in the cache has `in_cache` set; it is set before `pending` is looked at and
+//!    cleared after the exit record has been read, so a flush that sees it clear cannot be surprised.
+
+use crate::cache;
+use crate::context::{
+    BRANCH_TABLE_BYTES, CONTEXT_AREA, CONTEXT_SIZE, Context, Registers, counter,
+};
+use crate::entry;
+use crate::lock::Lock;
+use crate::signals::{Handlers, KICK_SIGNAL, PENDING_KICK, ThreadSignals};
+use crate::sys;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use linux_raw_sys::general as c;
+use retro_abi::layout::PAGE;
+
+const ENGINE_STACK: u64 = 256 << 10;
+const SIGNAL_STACK: u64 = 64 << 10;
+const THREAD_MEMORY: u64 =
+    PAGE + ENGINE_STACK + SIGNAL_STACK + 2 * BRANCH_TABLE_BYTES as u64 + CONTEXT_AREA as u64;
+
+/// What the thread list knows about a thread; the last part of a context.
+#[repr(C)]
+pub struct ThreadState {
+    /// Zero when the context is free.
+    pub in_use: AtomicU32,
+    /// Nonzero while the thread may be executing cache code.
+    pub in_cache: AtomicU32,
+    /// Kernel thread id.
+    pub tid: AtomicI32,
+    /// Whether it is a process of its own that shares memory with its parent.
+    pub borrows_memory: bool,
+    /// Signal dispositions.
+    pub handlers: Arc<Handlers>,
+}
+
+struct ContextPointer(*mut Context);
+// SAFETY: contexts live for ever; other threads touch only their atomics.
+unsafe impl Send for ContextPointer {}
+
+static THREADS: Lock<Vec<ContextPointer>> = Lock::new(Vec::new());
+
+/// File offset of the branch-table template in the engine image; 0 if unknown.
+static TEMPLATE_OFFSET: AtomicU64 = AtomicU64::new(0);
+
+/// Remembers where the branch-table template lies in the image file.
+pub fn set_template_offset(offset: u64) {
+    TEMPLATE_OFFSET.store(offset, Ordering::Relaxed);
+}
+
+/// Finds or makes a context, not yet running: all of its state is initial but the stacks.
+pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut Context> {
+    let mut threads = THREADS.lock();
+    // SAFETY: contexts live for ever; `in_use` is atomic.
+    let free = threads
+        .iter()
+        .find(|t| unsafe { (*t.0).thread.in_use.load(Ordering::Acquire) } == 0)
+        .map(|t| t.0);
+    if let Some(context) = free {
+        // SAFETY: a free context belongs to whoever holds the list's lock.
+        let context = unsafe { &mut *context };
+        context.thread.handlers = handlers;
+        context.thread.in_use.store(1, Ordering::Relaxed);
+        context.thread.borrows_memory = false;
+        context.signals = ThreadSignals::new(mask);
+        context.pending.store(0, Ordering::Relaxed);
+        context.stepping = 0;
+        context.guest_trap_flag = false;
+        context.trap_armed = false;
+        context.counters = [0; counter::COUNT];
+        return Ok(context);
+    }
+    let base = sys::map_anonymous(THREAD_MEMORY, c::PROT_READ | c::PROT_WRITE)?;
+    // SAFETY: the first page of a fresh mapping: the stack's guard.
+    unsafe { sys::mprotect(base, PAGE, c::PROT_NONE)? };
+    let engine_stack = base + PAGE + ENGINE_STACK;
+    let tables = engine_stack + SIGNAL_STACK;
+    let end = base + THREAD_MEMORY;
+    let place = (end - CONTEXT_SIZE as u64) as *mut Context;
+    // SAFETY: inside the fresh mapping, aligned because its end is page-aligned and the size is a
+    // multiple of the alignment.
+    let context = unsafe {
+        place.write(Context {
+            spill: [0; 8],
+            counters: [0; counter::COUNT],
+            registers: Registers::default(),
+            guest_gs_base: 0,
+            enter_target: 0,
+            engine_stack,
+            me: place as u64,
+            exit_target: 0,
+            exit_kind: 0,
+            exit_index: 0,
+            pending: AtomicU32::new(0),
+            stepping: 0,
+            guest_gs_selector: 0,
+            guest_trap_flag: false,
+            trap_armed: false,
+            signals: ThreadSignals::new(mask),
+            thread: ThreadState {
+                in_use: AtomicU32::new(1),
+                in_cache: AtomicU32::new(0),
+                tid: AtomicI32::new(0),
+                borrows_memory: false,
+                handlers,
+            },
+        });
+        &mut *place
+    };
+    if map_tables(tables).is_err() {
+        cache::reset_branch_tables(context);
+    }
+    threads.push(ContextPointer(place));
+    Ok(context)
+}
+
+/// Maps fresh branch tables from the image, so that they cost only what is used of them.
+fn map_tables(at: u64) -> sys::Result<()> {
+    let offset = TEMPLATE_OFFSET.load(Ordering::Relaxed);
+    if offset == 0 {
+        return Err(sys::Errno::ENOENT);
+    }
+    let fd = sys::open(b"/proc/self/exe\0", c::O_RDONLY | c::O_CLOEXEC, 0)?;
+    let len = 2 * BRANCH_TABLE_BYTES as u64;
+    let prot = c::PROT_READ | c::PROT_WRITE;
+    // SAFETY: replaces part of the thread's own fresh memory.
+    let mapped = unsafe { sys::mmap(at, len, prot, c::MAP_PRIVATE | c::MAP_FIXED, fd, offset) };
+    sys::close(fd);
+    mapped.map(drop)
+}
+
+/// Makes the calling thread the owner of a context: GS and the signal stack.
+pub fn adopt(context: &mut Context) {
+    let end = core::ptr::from_mut(context) as u64 + CONTEXT_SIZE as u64;
+    let set = sys::arch_prctl(sys::arch::SET_GS, end);
+    debug_assert!(set.is_ok());
+    let stack: [u64; 3] = [context.engine_stack, 0, SIGNAL_STACK];
+    let args = [stack.as_ptr() as u64, 0, 0, 0, 0, 0];
+    // SAFETY: the kernel reads three words; the stack they name belongs to this context.
+    unsafe { sys::syscall(c::__NR_sigaltstack, args) };
+    context.thread.tid.store(sys::gettid(), Ordering::Relaxed);
+}
+
+/// First code of a new thread, on its own engine stack, with all signals blocked.
+pub extern "C" fn retro_thread_start(context: &'static mut Context) -> ! {
+    adopt(context);
+    crate::signals::set_mask(context, context.signals.mask);
+    context.exit_kind = crate::context::ExitKind::Continue as u32;
+    // SAFETY: GS points behind the context; nothing on this stack is needed.
+    unsafe { entry::start() }
+}
+
+/// After `fork`: only the calling thread exists in the child.
+pub fn after_fork(context: &mut Context) {
+    let me = core::ptr::from_mut(context);
+    for thread in THREADS.lock().iter() {
+        if thread.0 != me {
+            // SAFETY: the threads these contexts belonged to do not exist in this process.
+            unsafe { (*thread.0).thread.in_use.store(0, Ordering::Relaxed) };
+        }
+    }
+    context.thread.tid.store(sys::gettid(), Ordering::Relaxed);
+    context.thread.borrows_memory = false;
+}
+
+/// Runs `action` while no other thread is in the cache, with every context, free ones included.
+/// The caller holds the engine's lock, which keeps threads that are out from coming back.
+pub fn with_world_stopped(context: &mut Context, mut action: impl FnMut(&mut Context)) {
+    let me = core::ptr::from_mut(context);
+    let threads = THREADS.lock();
+    let pid = sys::getpid();
+    for thread in threads.iter().filter(|t| t.0 != me) {
+        // SAFETY: contexts live for ever; these fields are atomic.
+        let (pending, state) = unsafe { (&(*thread.0).pending, &(*thread.0).thread) };
+        if state.in_use.load(Ordering::Acquire) == 0 {
+            continue;
+        }
+        pending.fetch_or(PENDING_KICK, Ordering::SeqCst);
+        let mut rounds = 0u32;
+        while state.in_cache.load(Ordering::SeqCst) != 0 && state.in_use.load(Ordering::Acquire) != 0
+        {
+            if rounds % 1000 == 0 {
+                sys::tgkill(pid, state.tid.load(Ordering::Relaxed), KICK_SIGNAL);
+            }
+            rounds += 1;
+            core::hint::spin_loop();
+        }
+    }
+    action(context);
+    for thread in threads.iter().filter(|t| t.0 != me) {
+        // SAFETY: no other thread is in the cache or uses its tables; the fields that `action` may
+        // touch are not used by threads that wait for the engine's lock.
+        action(unsafe { &mut *thread.0 });
+    }
+}
+
+/// The thread list, held still.
+pub struct ListGuard<'a>(#[allow(dead_code, reason = "held for its drop")] crate::lock::Guard<'a, Vec<ContextPointer>>);
+
+/// Holds the thread list still, across `fork`.
+pub fn lock_list() -> ListGuard<'static> {
+    ListGuard(THREADS.lock())
+}
+
+/// Adds what the other threads have counted so far, when the process ends under them.
+pub fn flush_counters_of_others(context: &mut Context) {
+    let fixed = crate::dispatch::fixed();
+    if !fixed.counting {
+        return;
+    }
+    let me = core::ptr::from_mut(context);
+    for thread in THREADS.lock().iter().filter(|t| t.0 != me) {
+        // SAFETY: contexts live for ever; the counters are words, and a count that another thread
+        // adds meanwhile is lost with the thread.
+        let counters = unsafe {
+            if (*thread.0).thread.in_use.load(Ordering::Acquire) == 0 {
+                continue;
+            }
+            (&raw const (*thread.0).counters).read_volatile()
+        };
+        crate::dispatch::add_counters(fixed.stats, &counters);
+    }
+}

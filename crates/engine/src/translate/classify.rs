@@ -1,0 +1,86 @@
+//! Which guest instructions cannot simply be copied, and why.
+
+use crate::policy::Nondeterministic;
+use iced_x86::{Code, FlowControl, Instruction, Mnemonic, Register};
+
+/// How an instruction is translated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Copied; only its memory operand may need rewriting.
+    Plain,
+    /// `jmp rel`
+    Jump,
+    /// `jcc rel`
+    Conditional,
+    /// `loop`, `jrcxz` and relatives, which exist with an 8-bit displacement only.
+    CountedJump,
+    /// `call rel`
+    Call,
+    /// `jmp r/m`
+    IndirectJump,
+    /// `call r/m`
+    IndirectCall,
+    /// `ret`
+    Return,
+    /// `ret imm16`
+    ReturnPop,
+    /// `syscall`
+    Syscall,
+    /// Executed by the engine: it depends on state that the engine owns (GS, the trap flag,
+    /// instruction pointers in x87 images, far transfers).
+    Emulate,
+    /// A nondeterministic instruction.
+    Nondeterministic(Nondeterministic),
+}
+
+/// Classifies an instruction.
+pub fn classify(guest: &Instruction) -> Class {
+    use Nondeterministic as N;
+    match guest.mnemonic() {
+        Mnemonic::Syscall => return Class::Syscall,
+        Mnemonic::Cpuid => return Class::Nondeterministic(N::Cpuid),
+        Mnemonic::Rdtsc => return Class::Nondeterministic(N::Rdtsc),
+        Mnemonic::Rdtscp => return Class::Nondeterministic(N::Rdtscp),
+        Mnemonic::Rdrand => return Class::Nondeterministic(N::Rdrand),
+        Mnemonic::Rdseed => return Class::Nondeterministic(N::Rdseed),
+        Mnemonic::Rdpid => return Class::Nondeterministic(N::Rdpid),
+        Mnemonic::Rdpru => return Class::Nondeterministic(N::Rdpru),
+        // The trap flag may be in what they pop.
+        Mnemonic::Popf | Mnemonic::Popfd | Mnemonic::Popfq => return Class::Emulate,
+        Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Iretq | Mnemonic::Retf => return Class::Emulate,
+        Mnemonic::Sysenter | Mnemonic::Sysexit | Mnemonic::Sysret => return Class::Emulate,
+        Mnemonic::Rdgsbase | Mnemonic::Wrgsbase | Mnemonic::Lgs => return Class::Emulate,
+        // They store the address of the last x87 instruction, which is a cache address.
+        Mnemonic::Fnstenv | Mnemonic::Fnsave | Mnemonic::Fxsave | Mnemonic::Fxsave64 => {
+            return Class::Emulate;
+        }
+        Mnemonic::Mov | Mnemonic::Push | Mnemonic::Pop
+            if (0..guest.op_count()).any(|i| guest.op_register(i) == Register::GS) =>
+        {
+            return Class::Emulate;
+        }
+        _ => {}
+    }
+    match guest.flow_control() {
+        FlowControl::Next | FlowControl::Exception => Class::Plain,
+        FlowControl::UnconditionalBranch if guest.is_jmp_short_or_near() => Class::Jump,
+        FlowControl::ConditionalBranch if guest.is_jcc_short_or_near() => Class::Conditional,
+        FlowControl::ConditionalBranch => Class::CountedJump,
+        FlowControl::IndirectBranch if guest.is_jmp_near_indirect() => Class::IndirectJump,
+        FlowControl::IndirectCall if guest.is_call_near_indirect() => Class::IndirectCall,
+        FlowControl::Call if guest.is_call_near() => Class::Call,
+        FlowControl::Return => match guest.code() {
+            Code::Retnq => Class::Return,
+            Code::Retnq_imm16 => Class::ReturnPop,
+            _ => Class::Emulate,
+        },
+        // `int3`, `int1` and `into` trap in the cache just as well; `int n` would enter the kernel
+        // behind the engine's back.
+        FlowControl::Interrupt => match guest.code() {
+            Code::Int3 | Code::Int1 => Class::Plain,
+            _ => Class::Emulate,
+        },
+        // Far transfers, and transactions, which cpuid hides.
+        _ => Class::Emulate,
+    }
+}

@@ -1,0 +1,365 @@
+//! The translator: guest code in, cache code out, one block at a time.
+//!
+//! Problem: run the guest's instructions from another place, so faithfully that it cannot tell, while
+//! leaving room for instrumentation.
+//! Strategy: decode a basic block, copy what can be copied, rewrite memory operands that depend on the
+//! place ([`operand`]), and replace control transfers ([`branch`]).
+//!
+//! Invariants:
+//! 1. For every byte of emitted code the guest's exact state can be recovered: `map` says which guest
+//!    instruction a byte belongs to, spill ranges say which registers wait in memory.
+//! 2. An emitted sequence changes guest-visible state only in its last faulting instruction, or in
+//!    instructions after it that cannot fault.
+//! 3. Arithmetic flags are the guest's at every guest instruction boundary.
+//! 4. Translation reads nothing but the bytes it is given and writes nothing but its own buffers.
+//!
+//! Complexity trap: cold code is translated once and run once, so this path must stay cheap; anything
+//! that needs `InstructionInfoFactory` or `Encoder` (about 25 and 45 ns) happens only for instructions
+//! that need it.
+
+pub mod branch;
+pub mod classify;
+pub mod emit;
+pub mod operand;
+
+use crate::context::{Gpr, slot};
+use crate::entry::target;
+use crate::policy::{Nondeterministic, Policy};
+use alloc::vec::Vec;
+use classify::{Class, classify};
+use emit::Emitter;
+use iced_x86::{Code, ConstantOffsets, Decoder, DecoderError, DecoderOptions, Instruction};
+use operand::OperandRewriter;
+
+/// Most guest instructions in one block.
+pub const MAX_INSTRUCTIONS: usize = 64;
+
+/// Most guest bytes in one block; more are never fetched.
+pub const MAX_GUEST_BYTES: usize = 512;
+
+/// What to translate and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Guest address of the first instruction.
+    pub pc: u64,
+    /// Guest code from there on, as far as it may be executed.
+    pub code: &'a [u8],
+    /// Limit on instructions.
+    pub max_instructions: usize,
+    /// Cache address of the code.
+    pub address: u64,
+    /// Index that the block's first exit will get.
+    pub first_exit: u32,
+    /// Put an entry for indirect jumps in front of the block.
+    pub jump_entry: bool,
+    /// Check the guest bytes on every entry, and end the block after each store: the code may
+    /// change without a fault.
+    pub checked: bool,
+    /// Whether exits may be linked.
+    pub linkable: bool,
+}
+
+/// One entry of the map from cache bytes to guest instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapEntry {
+    /// Length of the guest instruction; 0 for code that belongs to a boundary (instrumentation at
+    /// block entry, the jump at the end).
+    pub guest_len: u8,
+    /// Length of what was emitted for it.
+    pub cache_len: u16,
+}
+
+/// Why nothing was translated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CannotTranslate {
+    /// The first instruction runs past the code given: the guest faults there.
+    OutOfBytes,
+}
+
+/// The translator with its buffers. After [`Translator::translate`] the results are in its fields.
+pub struct Translator {
+    /// Emitted code, exits and spill ranges.
+    pub out: Emitter,
+    /// The map, one entry per guest instruction plus boundary entries.
+    pub map: Vec<MapEntry>,
+    /// Offset of the block's body: behind the jump entry, if there is one.
+    pub body: usize,
+    /// Landings of calls: guest return address and offset of the landing.
+    pub landings: Vec<(u64, u32)>,
+    /// Guest bytes covered.
+    pub guest_len: usize,
+    /// Guest instructions covered.
+    pub instructions: usize,
+    operands: OperandRewriter,
+    decoded: Vec<Instruction>,
+    offsets: Vec<ConstantOffsets>,
+}
+
+impl Translator {
+    /// A translator. Builds the decoder's tables, so that nothing is built lazily later.
+    pub fn new() -> Translator {
+        let mut decoder = Decoder::new(64, &[0x90], DecoderOptions::NONE);
+        let _ = decoder.decode();
+        Translator {
+            out: Emitter::new(),
+            map: Vec::with_capacity(MAX_INSTRUCTIONS + 2),
+            body: 0,
+            landings: Vec::with_capacity(4),
+            guest_len: 0,
+            instructions: 0,
+            operands: OperandRewriter::new(),
+            decoded: Vec::with_capacity(MAX_INSTRUCTIONS),
+            offsets: Vec::with_capacity(MAX_INSTRUCTIONS),
+        }
+    }
+
+    /// Translates one block.
+    pub fn translate<P: Policy>(
+        &mut self,
+        policy: &mut P,
+        request: &Request,
+    ) -> Result<(), CannotTranslate> {
+        let terminated = self.decode(request)?;
+        self.map.clear();
+        self.landings.clear();
+        self.out.begin(request.address, request.first_exit);
+        if request.jump_entry {
+            branch::jump_entry(&mut self.out, request.pc);
+        }
+        self.body = self.out.here();
+        if request.checked {
+            emit_self_check(&mut self.out, request.pc, &request.code[..self.guest_len]);
+        }
+        policy.block_entry(&mut self.out, &self.decoded);
+        if self.out.here() > self.body {
+            self.map.push(boundary(self.out.here() - self.body));
+        }
+        let mut at = 0;
+        for index in 0..self.decoded.len() {
+            let guest = self.decoded[index];
+            let start = self.out.here();
+            let bytes = &request.code[at..at + guest.len()];
+            self.instruction::<P>(policy, &guest, bytes, index, request);
+            at += guest.len();
+            let cache_len = (self.out.here() - start) as u16;
+            self.map.push(MapEntry { guest_len: guest.len() as u8, cache_len });
+        }
+        if !terminated {
+            let start = self.out.here();
+            self.out.exit_jump(request.pc + self.guest_len as u64, request.linkable);
+            self.map.push(boundary(self.out.here() - start));
+        }
+        Ok(())
+    }
+
+    /// Decodes up to the end of the block; says whether its last instruction ends it by itself.
+    fn decode(&mut self, request: &Request) -> Result<bool, CannotTranslate> {
+        self.decoded.clear();
+        self.offsets.clear();
+        let mut decoder = Decoder::with_ip(64, request.code, request.pc, DecoderOptions::NONE);
+        let mut terminated = false;
+        while self.decoded.len() < request.max_instructions && decoder.can_decode() {
+            let position = decoder.position();
+            let guest = decoder.decode();
+            if decoder.last_error() == DecoderError::NoMoreBytes {
+                // Decide with all bytes at hand, when this instruction begins a block.
+                let _ = decoder.set_position(position);
+                break;
+            }
+            self.decoded.push(guest);
+            self.offsets.push(decoder.get_constant_offsets(&guest));
+            if guest.is_invalid() || !continues(&guest) {
+                terminated = true;
+                break;
+            }
+            if request.checked && self.writes_memory(&guest) {
+                break;
+            }
+        }
+        if self.decoded.is_empty() {
+            return Err(CannotTranslate::OutOfBytes);
+        }
+        self.guest_len = decoder.position();
+        self.instructions = self.decoded.len();
+        Ok(terminated)
+    }
+
+    fn writes_memory(&mut self, guest: &Instruction) -> bool {
+        use iced_x86::OpAccess::*;
+        self.operands
+            .accesses(guest)
+            .iter()
+            .any(|m| matches!(m.access(), Write | CondWrite | ReadWrite | ReadCondWrite))
+    }
+
+    fn instruction<P: Policy>(
+        &mut self,
+        policy: &mut P,
+        guest: &Instruction,
+        bytes: &[u8],
+        index: usize,
+        request: &Request,
+    ) {
+        let pc = guest.ip();
+        let next = pc + guest.len() as u64;
+        let linkable = request.linkable;
+        if guest.is_invalid() {
+            // The CPU may know better than the decoder what it executes, but not at this address:
+            // undefined here means SIGILL at the guest's pc.
+            self.out.raw(&[0x0f, 0x0b]);
+            return;
+        }
+        let class = classify(guest);
+        if P::ACCESSES {
+            let memory = self.operands.accesses(guest);
+            if !memory.is_empty() {
+                policy.before_access(&mut self.out, guest, memory);
+            }
+        }
+        match class {
+            Class::Plain => {
+                if operand::is_position_independent(guest) {
+                    self.out.raw(bytes);
+                } else {
+                    let offsets = self.offsets[index];
+                    if !self.operands.emit(&mut self.out, guest, bytes, &offsets) {
+                        self.out.exit_fixed(pc, target::exit_emulate());
+                    }
+                }
+                if P::ACCESSES {
+                    let memory = self.operands.accesses(guest);
+                    if !memory.is_empty() {
+                        policy.after_access(&mut self.out, guest, memory);
+                    }
+                }
+            }
+            Class::Nondeterministic(what)
+                if !P::INTERCEPT_NONDETERMINISTIC && what != Nondeterministic::Cpuid =>
+            {
+                self.out.raw(bytes);
+            }
+            Class::Nondeterministic(_) | Class::Emulate => {
+                self.out.exit_fixed(pc, target::exit_emulate());
+            }
+            Class::Syscall => self.out.exit_fixed(next, target::exit_syscall()),
+            Class::Jump => self.out.exit_jump(guest.near_branch_target(), linkable),
+            Class::Conditional => {
+                let condition = guest.condition_code() as u8 - 1;
+                self.out.exit_conditional(condition, guest.near_branch_target(), linkable);
+                self.out.exit_jump(next, linkable);
+            }
+            Class::CountedJump => {
+                // loop taken (+2..); jmp next; taken: jmp T
+                self.out.raw(&bytes[..bytes.len() - 1]);
+                self.out.raw(&[0]);
+                let from = self.out.here();
+                self.out.exit_jump(next, linkable);
+                let distance = self.out.here() - from;
+                self.out.bytes[from - 1] = distance as u8;
+                self.out.exit_jump(guest.near_branch_target(), linkable);
+            }
+            Class::Call => {
+                policy.before_call(&mut self.out, guest, next);
+                let callee = guest.near_branch_target();
+                let at = branch::call(&mut self.out, callee, next, linkable);
+                self.landings.push((next, at as u32));
+            }
+            Class::Return => {
+                policy.before_return(&mut self.out, guest);
+                self.with_branch_registers(branch::plain_return);
+            }
+            Class::ReturnPop => {
+                policy.before_return(&mut self.out, guest);
+                let extra = guest.immediate16();
+                self.with_branch_registers(|out| branch::popping_return(out, extra));
+            }
+            Class::IndirectJump | Class::IndirectCall => {
+                if class == Class::IndirectCall {
+                    policy.before_call(&mut self.out, guest, next);
+                }
+                let offsets = self.offsets[index];
+                let rcx = self.out.spill(Gpr::Rcx, slot::BRANCH_RCX);
+                let rdx = self.out.spill(Gpr::Rdx, slot::BRANCH_RDX);
+                let out = &mut self.out;
+                if !self.operands.emit_branch_target(out, guest, bytes, &offsets) {
+                    out.exit_fixed(pc, target::exit_emulate());
+                }
+                if class == Class::IndirectCall {
+                    let at = branch::indirect_call(out, next, linkable);
+                    self.landings.push((next, at as u32));
+                } else {
+                    branch::indirect_jump(out);
+                }
+                self.out.end_spill(rcx);
+                self.out.end_spill(rdx);
+            }
+        }
+    }
+
+    /// Emits a sequence that uses rcx and rdx and hands them over, still spilled, to what it jumps to.
+    fn with_branch_registers(&mut self, sequence: impl FnOnce(&mut Emitter)) {
+        let rcx = self.out.spill(Gpr::Rcx, slot::BRANCH_RCX);
+        let rdx = self.out.spill(Gpr::Rdx, slot::BRANCH_RDX);
+        sequence(&mut self.out);
+        self.out.end_spill(rcx);
+        self.out.end_spill(rdx);
+    }
+}
+
+impl Default for Translator {
+    fn default() -> Self {
+        Translator::new()
+    }
+}
+
+fn boundary(cache_len: usize) -> MapEntry {
+    MapEntry { guest_len: 0, cache_len: cache_len as u16 }
+}
+
+/// Whether the next instruction belongs to the same block.
+fn continues(guest: &Instruction) -> bool {
+    match classify(guest) {
+        // Cpuid always, the others only under a policy that intercepts them; ending the block in
+        // both cases keeps blocks the same whatever the policy.
+        Class::Nondeterministic(_) => false,
+        Class::Plain => !matches!(guest.code(), Code::Ud2 | Code::Hlt | Code::Int3),
+        _ => false,
+    }
+}
+
+/// Compares the guest's bytes with what was translated, without flags:
+/// `rcx = bytes; rdx = -expected; lea rcx, [rcx + rdx]; jrcxz same`.
+fn emit_self_check(out: &mut Emitter, pc: u64, code: &[u8]) {
+    let rcx = out.spill(Gpr::Rcx, slot::BRANCH_RCX);
+    let rdx = out.spill(Gpr::Rdx, slot::BRANCH_RDX);
+    let mut at = 0;
+    while at < code.len() {
+        let rest = code.len() - at;
+        // Widest load that stays inside the code: it may end at an unmapped page.
+        let width = match rest {
+            8.. => 8,
+            4.. => 4,
+            2.. => 2,
+            _ => 1,
+        };
+        let mut expected = [0u8; 8];
+        expected[..width].copy_from_slice(&code[at..at + width]);
+        out.mov_imm(Gpr::Rdx, pc + at as u64);
+        out.raw(match width {
+            8 => &[0x48, 0x8b, 0x0a],       // mov rcx, [rdx]
+            4 => &[0x8b, 0x0a],             // mov ecx, [rdx]
+            2 => &[0x0f, 0xb7, 0x0a],       // movzx ecx, word [rdx]
+            _ => &[0x0f, 0xb6, 0x0a],       // movzx ecx, byte [rdx]
+        });
+        out.mov_imm(Gpr::Rdx, u64::from_le_bytes(expected).wrapping_neg());
+        out.lea_sum(Gpr::Rcx, Gpr::Rcx, Gpr::Rdx);
+        let same = out.jump_if_rcx_zero();
+        out.load_gs(Gpr::Rdx, crate::context::spill_offset(slot::BRANCH_RDX));
+        out.load_gs(Gpr::Rcx, crate::context::spill_offset(slot::BRANCH_RCX));
+        out.exit_fixed(pc, target::exit_modified());
+        out.bind(same);
+        at += width;
+    }
+    out.unspill(rdx);
+    out.unspill(rcx);
+}

@@ -1,0 +1,165 @@
+//! Cases: an initial state and a body to run on it.
+//!
+//! Each class of test features some codes, dealt out in random order so that every one of them
+//! gets its turn, and fills the bodies up with others, so that a block holds a mixture.
+
+use super::assembly::{EXIT, Item};
+use super::class::{Body, Plan};
+use super::control_flow::Flow;
+use super::cpu::Cpu;
+use super::layout::Layout;
+use super::operands::Operands;
+use super::random::Random;
+use super::recipes::{bare, plain};
+use super::setting::{ALIGNMENT, Hazards, Setting};
+use iced_x86::{Code, Instruction};
+
+/// One test case.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Initial general-purpose registers.
+    pub registers: [u64; 16],
+    /// Initial flags.
+    pub flags: u64,
+    /// Initial FS base.
+    pub fs_base: u64,
+    /// Initial GS base.
+    pub gs_base: u64,
+    /// Which of the guest's state images it starts from.
+    pub image: usize,
+    /// What it executes.
+    pub body: Vec<Item>,
+}
+
+/// Bytes at the end of the code segment, behind which nothing is mapped: `inc eax`, then a `mov`
+/// whose immediate would lie beyond the end and whose last bytes are `nop`s of their own.
+pub const CLIFF: [u8; 5] = [0xff, 0xc0, 0xb8, 0x40, 0x90];
+
+/// Makes cases.
+pub struct CaseGenerator<'a> {
+    cpu: &'a Cpu,
+    layout: Layout,
+    plan: &'a Plan,
+    random: Random,
+    /// Featured codes that have not had their turn in this round.
+    deck: Vec<Code>,
+    images: usize,
+    code_end: u64,
+}
+
+impl<'a> CaseGenerator<'a> {
+    /// Cases of one class for a guest that has `images` state images and whose code ends at `code_end`.
+    pub fn new(cpu: &'a Cpu, layout: Layout, plan: &'a Plan, seed: u64, images: usize, code_end: u64) -> Self {
+        CaseGenerator { cpu, layout, plan, random: Random::new(seed), deck: Vec::new(), images, code_end }
+    }
+
+    /// The next case.
+    pub fn case(&mut self) -> Case {
+        // Where most featured codes end the case, a second one would not be reached.
+        let most = if matches!(self.plan.body, Body::FarBranches | Body::ShortBranches) { 1 } else { 3 };
+        let featured_count = self.random.below(most) + 1;
+        let featured: Vec<Code> = (0..featured_count).map(|_| self.deal()).collect();
+        let filler_count = self.random.below(4);
+        let filler: Vec<Code> = (0..filler_count).map(|_| self.random.pick(&self.plan.filler)).collect();
+        let mut order: Vec<Code> = featured.iter().chain(&filler).copied().collect();
+        let start = Start { image: self.random.below(self.images as u64) as usize };
+        if self.plan.body == Body::Straight {
+            self.random.shuffle(&mut order);
+            self.straight(order, start)
+        } else {
+            self.flowing(&featured, order, start)
+        }
+    }
+
+    fn deal(&mut self) -> Code {
+        if self.deck.is_empty() {
+            self.deck = self.plan.featured.clone();
+            self.random.shuffle(&mut self.deck);
+        }
+        self.deck.pop().expect("a class features at least one code")
+    }
+
+    fn straight(&mut self, order: Vec<Code>, start: Start) -> Case {
+        let mut setting = Setting::new(&mut self.random, self.layout, &order, self.plan.style.hazards);
+        if self.plan.alignment_checks && self.random.percent(50) {
+            setting.flags |= ALIGNMENT;
+        }
+        let initial = setting.clone();
+        let mut body = Vec::new();
+        let mut operands = Operands::new(self.cpu, &mut self.random, &mut setting, self.plan.style);
+        for code in order {
+            if self.plan.moves_stack && operands.random.percent(15) {
+                body.extend(operands.stack_adjustment().into_iter().flatten());
+            }
+            body.extend(operands.items(code).into_iter().flatten());
+        }
+        let exit = Instruction::with_branch(Code::Jmp_rel32_64, 0).expect("a jump");
+        body.push(Item::Branch(exit, EXIT));
+        start.case(&initial, body)
+    }
+
+    fn flowing(&mut self, featured: &[Code], all: Vec<Code>, start: Start) -> Case {
+        let mut setting = Setting::new(&mut self.random, self.layout, &all, Hazards::None);
+        let initial = setting.clone();
+        let mut operands = Operands::new(self.cpu, &mut self.random, &mut setting, self.plan.style);
+        let mut flow = Flow::new(&mut operands, &self.plan.filler);
+        for &code in featured {
+            flow.ordinary(2);
+            match self.plan.body {
+                Body::Branches => flow.snippet(code),
+                Body::FarBranches if code.op_code().op_kinds().iter().any(|kind| *kind == iced_x86::OpCodeOperandKind::mem) => {
+                    flow.far_branch(code);
+                }
+                Body::FarBranches => flow.far_return(code),
+                Body::ShortBranches => flow.short_branch(code),
+                Body::Straight => {}
+            }
+        }
+        flow.ordinary(2);
+        start.case(&initial, flow.finish())
+    }
+
+    /// A case that raises a signal by other means than a featured code.
+    pub fn trap(&mut self) -> Case {
+        let start = Start { image: self.random.below(self.images as u64) as usize };
+        let mut setting = Setting::new(&mut self.random, self.layout, &[], Hazards::None);
+        let initial = setting.clone();
+        let Layout { scratch, read_only, .. } = self.layout;
+        let nowhere = [0, 0x1000, scratch, scratch - 0x800, read_only, 0x8000_0000_0000_0000, 0x0000_8000_0000_0000];
+        let cliff = self.code_end - 1 - self.random.below(CLIFF.len() as u64);
+        let kind = self.random.below(3);
+        let target = self.random.pick(&nowhere);
+        let mut operands = Operands::new(self.cpu, &mut self.random, &mut setting, self.plan.style);
+        let mut flow = Flow::new(&mut operands, &self.plan.filler);
+        flow.ordinary(3);
+        match kind {
+            0 => flow.transfer_to(target),
+            1 => flow.transfer_to(cliff),
+            _ => {
+                // The trap flag: a signal after the instruction behind popf.
+                let flags = Instruction::with1(Code::Pushq_imm32, 0x302).expect("a push");
+                flow.extend(vec![plain(flags), bare(Code::Popfq)]);
+                flow.ordinary(3);
+            }
+        }
+        start.case(&initial, flow.finish())
+    }
+}
+
+/// What is known of a case before its registers are.
+struct Start {
+    image: usize,
+}
+
+impl Start {
+    fn case(self, setting: &Setting, body: Vec<Item>) -> Case {
+        Case {
+            registers: setting.registers,
+            flags: setting.flags,
+            fs_base: setting.fs_base,
+            gs_base: setting.gs_base,
+            image: self.image,
+            body,
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! Bodies with branches: every near transfer, and the odd ways programs use them.
+//!
+//! A branch code chooses a snippet: a conditional branch jumps forward over other instructions or
+//! closes a short loop; a call goes to a function placed behind the body's end; an indirect
+//! branch finds its target in a register, in a literal, in a table or on the stack. Between the
+//! snippets stand ordinary instructions, so that flags and registers are live across every
+//! transfer, and bytes that are never executed follow the unconditional ones.
+//!
+//! Invariant: all branches go forward except those that close a loop of a known count, so every
+//! body terminates.
+
+use super::assembly::{EXIT, Item, Label};
+use super::operands::Operands;
+use super::recipes::{bare, plain};
+use super::registers::{RAX, RBP, RCX, wide};
+use iced_x86::{Code, FlowControl, Instruction, MemoryOperand, Mnemonic, Register};
+
+/// An instruction with operands that are known to fit its code.
+macro_rules! instruction {
+    ($code:expr, $operand:expr) => {
+        Instruction::with1($code, $operand).expect("operands that fit the code")
+    };
+    ($code:expr, $first:expr, $second:expr) => {
+        Instruction::with2($code, $first, $second).expect("operands that fit the code")
+    };
+}
+
+/// A body under construction.
+pub struct Flow<'a, 'b> {
+    operands: &'a mut Operands<'b>,
+    filler: &'a [Code],
+    items: Vec<Item>,
+    /// Functions and literals, placed behind the jump to [`EXIT`].
+    tail: Vec<Item>,
+    last_label: Label,
+}
+
+impl<'a, 'b> Flow<'a, 'b> {
+    /// A body whose ordinary instructions come from `filler`.
+    pub fn new(operands: &'a mut Operands<'b>, filler: &'a [Code]) -> Flow<'a, 'b> {
+        Flow { operands, filler, items: Vec::new(), tail: Vec::new(), last_label: EXIT }
+    }
+
+    /// Ends the body.
+    pub fn finish(mut self) -> Vec<Item> {
+        let exit = branch(Code::Jmp_rel32_64);
+        self.items.push(Item::Branch(exit, EXIT));
+        self.items.append(&mut self.tail);
+        self.items
+    }
+
+    /// Adds up to `most` ordinary instructions.
+    pub fn ordinary(&mut self, most: u64) {
+        let items = self.ordinary_items(most);
+        self.items.extend(items);
+    }
+
+    /// Adds the snippet that a near branch code stands for.
+    pub fn snippet(&mut self, code: Code) {
+        match code.flow_control() {
+            FlowControl::ConditionalBranch => self.conditional(code),
+            FlowControl::UnconditionalBranch => self.jump(code),
+            FlowControl::Call => self.call(code),
+            FlowControl::Return => self.return_somewhere(code),
+            FlowControl::IndirectBranch | FlowControl::IndirectCall => self.indirect(code),
+            _ => {}
+        }
+    }
+
+    fn label(&mut self) -> Label {
+        self.last_label += 1;
+        self.last_label
+    }
+
+    fn place(&mut self, label: Label) {
+        self.items.push(Item::Place(label));
+    }
+
+    fn plain(&mut self, instruction: Instruction) {
+        self.items.push(plain(instruction));
+    }
+
+    fn ordinary_items(&mut self, most: u64) -> Vec<Item> {
+        let count = self.operands.random.below(most + 1);
+        (0..count)
+            .filter_map(|_| {
+                let code = self.operands.random.pick(self.filler);
+                self.operands.items(code)
+            })
+            .flatten()
+            .collect()
+    }
+
+    /// Bytes nobody executes.
+    fn junk(&mut self) {
+        let count = self.operands.random.below(9);
+        let bytes = (0..count).map(|_| self.operands.random.bits() as u8).collect();
+        self.items.push(Item::Bytes(bytes));
+    }
+
+    fn conditional(&mut self, code: Code) {
+        let is_counting = matches!(code.mnemonic(), Mnemonic::Loop | Mnemonic::Loope | Mnemonic::Loopne);
+        if is_counting && self.operands.counter_is_free() && self.operands.random.percent(60) {
+            self.counted_loop(code);
+            return;
+        }
+        let target = self.label();
+        if self.operands.random.percent(10) {
+            let hint = self.operands.random.pick(&[0x2e, 0x3e]);
+            self.items.push(Item::PrefixedBranch(vec![hint], branch(code), target));
+        } else {
+            self.items.push(Item::Branch(branch(code), target));
+        }
+        self.ordinary(2);
+        if self.operands.random.percent(30) {
+            // The other path also ends in a jump, over a third part.
+            let join = self.label();
+            self.items.push(Item::Branch(branch(Code::Jmp_rel32_64), join));
+            self.place(target);
+            self.ordinary(2);
+            self.place(join);
+        } else {
+            self.place(target);
+        }
+    }
+
+    fn counted_loop(&mut self, code: Code) {
+        let count = self.operands.random.below(5) as u32 + 1;
+        self.plain(instruction!(Code::Mov_r32_imm32, Register::ECX, count));
+        self.operands.setting.reserve(RCX);
+        let head = self.label();
+        self.place(head);
+        self.ordinary(2);
+        self.items.push(Item::Branch(branch(code), head));
+    }
+
+    fn jump(&mut self, code: Code) {
+        let rax_is_free = !self.operands.setting.reserved.has_general(RAX);
+        if rax_is_free && self.operands.random.percent(15) {
+            // jmp to its own second byte, where `inc eax` hides: two decodings of one byte.
+            self.items.push(Item::Bytes(vec![0xeb, 0xff, 0xc0]));
+            return;
+        }
+        let target = self.label();
+        let prefixes = if self.operands.random.percent(10) { vec![0xf2] } else { Vec::new() };
+        self.items.push(Item::PrefixedBranch(prefixes, branch(code), target));
+        self.junk();
+        self.place(target);
+    }
+
+    fn call(&mut self, code: Code) {
+        match self.operands.random.below(5) {
+            0 => {
+                // call next; pop: how position-independent code finds itself.
+                let next = self.label();
+                self.items.push(Item::Branch(branch(code), next));
+                self.place(next);
+                let register = self.operands.free_register();
+                self.plain(instruction!(Code::Pop_r64, wide(register)));
+            }
+            1 => {
+                // The function returns past bytes that follow the call.
+                let function = self.label();
+                self.items.push(Item::Branch(branch(code), function));
+                let skipped = self.operands.random.below(12) as i32;
+                self.items.push(Item::Bytes(vec![0x0f; skipped as usize]));
+                self.tail.push(Item::Place(function));
+                let stack_top = MemoryOperand::with_base(Register::RSP);
+                self.tail.push(plain(instruction!(Code::Add_rm64_imm8, stack_top, skipped)));
+                self.tail.push(bare(Code::Retnq));
+            }
+            2 => {
+                // With the prefixes of a thread-local-storage access.
+                let function = self.function();
+                self.items.push(Item::PrefixedBranch(vec![0x66, 0x66], branch(code), function));
+                if self.operands.cpu.is_amd {
+                    // There the operand-size prefix would cut the target; REX.W overrides it.
+                    let Some(Item::PrefixedBranch(prefixes, ..)) = self.items.last_mut() else { return };
+                    prefixes.push(0x48);
+                }
+            }
+            _ => {
+                let function = self.function();
+                self.items.push(Item::Branch(branch(code), function));
+            }
+        }
+    }
+
+    /// A function behind the body's end.
+    fn function(&mut self) -> Label {
+        let function = self.label();
+        let mut items = vec![Item::Place(function)];
+        if self.operands.random.percent(20) {
+            items.push(bare(Code::Endbr64));
+        }
+        let frame = self.operands.random.percent(30) && !self.operands.setting.reserved.has_general(RBP);
+        if frame {
+            items.push(plain(instruction!(Code::Push_r64, Register::RBP)));
+            items.push(plain(instruction!(Code::Mov_r64_rm64, Register::RBP, Register::RSP)));
+            self.operands.setting.reserve(RBP);
+        }
+        items.extend(self.ordinary_items(2));
+        if frame {
+            items.push(bare(Code::Leaveq));
+        }
+        items.push(match self.operands.random.below(4) {
+            0 => plain(instruction!(Code::Retnq_imm16, 8 * self.operands.random.below(4) as u32)),
+            1 => Item::Prefixed(0xf2, Instruction::with(Code::Retnq)),
+            2 => Item::Prefixed(0xf3, Instruction::with(Code::Retnq)),
+            _ => bare(Code::Retnq),
+        });
+        self.tail.extend(items);
+        function
+    }
+
+    fn return_somewhere(&mut self, code: Code) {
+        let register = self.operands.free_register();
+        let target = self.label();
+        self.load_address(register, target);
+        let the_return = match code {
+            Code::Retnq_imm16 => instruction!(code, 8 * self.operands.random.below(4) as u32),
+            _ => Instruction::with(code),
+        };
+        if self.operands.random.percent(40) {
+            // A function that swaps its return address: the old one stays in a register.
+            let function = self.label();
+            self.items.push(Item::Branch(branch(Code::Call_rel32_64), function));
+            self.junk();
+            self.tail.push(Item::Place(function));
+            let stack_top = MemoryOperand::with_base(Register::RSP);
+            self.tail.push(plain(instruction!(Code::Xchg_rm64_r64, stack_top, wide(register))));
+            self.tail.push(plain(the_return));
+        } else {
+            self.plain(instruction!(Code::Push_r64, wide(register)));
+            self.plain(the_return);
+            self.junk();
+        }
+        self.place(target);
+    }
+
+    fn indirect(&mut self, code: Code) {
+        let is_call = code.flow_control() == FlowControl::IndirectCall;
+        let register = self.operands.free_register();
+        let target = if is_call { self.function() } else { self.label() };
+        let mut transfer: Option<Instruction> = None;
+        match self.operands.random.below(5) {
+            0 => {
+                self.load_address(register, target);
+                transfer = Some(instruction!(code, wide(register)));
+            }
+            1 => {
+                let literal = self.label();
+                let operand = MemoryOperand::with_base_displ_size(Register::RIP, 0, 8);
+                self.items.push(Item::Reference(instruction!(code, operand), literal));
+                self.tail.push(Item::Place(literal));
+                self.tail.push(Item::Address(target));
+            }
+            2 => {
+                let table = self.label();
+                self.load_address(register, table);
+                let entry = self.operands.random.between(0, 4);
+                let index = self.operands.setting.index;
+                let displacement = 8 * (entry - self.operands.setting.registers[index] as i64);
+                let operand =
+                    MemoryOperand::with_base_index_scale_displ_size(wide(register), wide(index), 8, displacement, 8);
+                transfer = Some(instruction!(code, operand));
+                self.tail.push(Item::Place(table));
+                self.tail.extend((0..4).map(|_| Item::Address(target)));
+            }
+            3 => {
+                self.load_address(register, target);
+                self.plain(instruction!(Code::Push_r64, wide(register)));
+                transfer = Some(instruction!(code, MemoryOperand::with_base(Register::RSP)));
+            }
+            _ => {
+                self.load_address(register, target);
+                self.plain(instruction!(Code::Push_r64, wide(register)));
+                self.plain(instruction!(Code::Pushq_imm8, -3));
+                transfer = Some(instruction!(code, MemoryOperand::with_base_displ(Register::RSP, 8)));
+            }
+        }
+        if let Some(transfer) = transfer {
+            self.items.push(match self.operands.random.below(10) {
+                0 => Item::Prefixed(0x3e, transfer),
+                1 => Item::Prefixed(0xf2, transfer),
+                _ => plain(transfer),
+            });
+        }
+        if !is_call {
+            self.junk();
+            self.place(target);
+        }
+    }
+
+    /// Loads a label's address: RIP-relative or as an immediate.
+    pub fn load_address(&mut self, register: usize, label: Label) {
+        if self.operands.random.percent(50) {
+            let operand = MemoryOperand::with_base_displ_size(Register::RIP, 0, 8);
+            self.items.push(Item::Reference(instruction!(Code::Lea_r64_m, wide(register), operand), label));
+        } else {
+            self.items.push(Item::Immediate(instruction!(Code::Mov_r64_imm64, wide(register), 0u64), label));
+        }
+    }
+
+    /// A return from a far call or an interrupt, to the next instruction.
+    pub fn far_return(&mut self, code: Code) {
+        let register = self.operands.free_register();
+        let target = self.label();
+        let is_interrupt = code.mnemonic() != Mnemonic::Retf;
+        let is_low = self.operands.setting.layout.is_low;
+        match code {
+            Code::Retfq | Code::Retfq_imm16 | Code::Iretq => {
+                self.load_address(register, target);
+                if is_interrupt {
+                    let stack = loop {
+                        let stack = self.operands.free_register();
+                        if stack != register {
+                            break stack;
+                        }
+                    };
+                    self.plain(instruction!(Code::Mov_r64_rm64, wide(stack), Register::RSP));
+                    self.plain(instruction!(Code::Pushq_imm8, USER_STACK_SELECTOR));
+                    self.plain(instruction!(Code::Push_r64, wide(stack)));
+                    self.items.push(bare(Code::Pushfq));
+                }
+                self.plain(instruction!(Code::Pushq_imm8, USER_CODE_SELECTOR));
+                self.plain(instruction!(Code::Push_r64, wide(register)));
+                self.plain(far_instruction(code));
+            }
+            Code::Retfd | Code::Retfd_imm16 if is_low => {
+                // Two doublewords: the low half of a quadword is the offset, the high half the selector.
+                self.load_address(register, target);
+                self.plain(instruction!(Code::Push_r64, wide(register)));
+                let selector = MemoryOperand::with_base_displ(Register::RSP, 4);
+                self.plain(instruction!(Code::Mov_rm32_imm32, selector, USER_CODE_SELECTOR));
+                self.plain(far_instruction(code));
+            }
+            _ => {
+                // These reach no address of the guest. Any selector but a null one or one beyond the
+                // table might switch to 32-bit code, from which nothing returns.
+                for _ in 0..5 {
+                    self.plain(instruction!(Code::Pushq_imm32, INVALID_SELECTORS));
+                }
+                self.plain(far_instruction(code));
+            }
+        }
+        self.place(target);
+    }
+
+    /// A far jump or call through memory.
+    pub fn far_branch(&mut self, code: Code) {
+        let is_low = self.operands.setting.layout.is_low;
+        let pointer = wide(self.operands.setting.pointers[0]);
+        let (offset_size, the_return) = match code {
+            Code::Call_m1664 | Code::Jmp_m1664 => (8, Code::Retfq),
+            Code::Call_m1632 | Code::Jmp_m1632 if is_low => (4, Code::Retfd),
+            _ => {
+                self.plain(instruction!(Code::Mov_rm64_imm32, MemoryOperand::with_base(pointer), INVALID_SELECTORS));
+                self.plain(instruction!(code, MemoryOperand::with_base(pointer)));
+                return;
+            }
+        };
+        let register = self.operands.free_register();
+        let target = self.label();
+        self.load_address(register, target);
+        self.plain(instruction!(Code::Mov_rm64_r64, MemoryOperand::with_base(pointer), wide(register)));
+        let selector = MemoryOperand::with_base_displ(pointer, offset_size);
+        self.plain(instruction!(Code::Mov_rm16_imm16, selector, USER_CODE_SELECTOR));
+        self.plain(instruction!(code, MemoryOperand::with_base(pointer)));
+        if matches!(code, Code::Call_m1664 | Code::Call_m1632) {
+            self.tail.push(Item::Place(target));
+            let items = self.ordinary_items(2);
+            self.tail.extend(items);
+            self.tail.push(bare(the_return));
+        } else {
+            self.junk();
+            self.place(target);
+        }
+    }
+
+    /// Jumps, calls or returns to an address that has no code for the body.
+    pub fn transfer_to(&mut self, address: u64) {
+        let register = self.operands.free_register();
+        self.plain(instruction!(Code::Mov_r64_imm64, wide(register), address));
+        match self.operands.random.below(3) {
+            0 => self.plain(instruction!(Code::Jmp_rm64, wide(register))),
+            1 => self.plain(instruction!(Code::Call_rm64, wide(register))),
+            _ => {
+                self.plain(instruction!(Code::Push_r64, wide(register)));
+                self.items.push(bare(Code::Retnq));
+            }
+        }
+    }
+
+    /// Adds items made elsewhere.
+    pub fn extend(&mut self, items: Vec<Item>) {
+        self.items.extend(items);
+    }
+
+    /// A branch with a 16-bit target: falls through, or leaves for the lowest 64 KiB.
+    pub fn short_branch(&mut self, code: Code) {
+        if code.op_code().op_kinds().iter().any(|kind| *kind == iced_x86::OpCodeOperandKind::imm16) {
+            self.plain(instruction!(code, 4));
+        } else if code.op_code().op_count() == 0 {
+            self.plain(Instruction::with(code));
+        } else if matches!(code, Code::Call_rm16 | Code::Jmp_rm16) {
+            if let Some(instruction) = self.operands.instruction(code) {
+                self.plain(instruction);
+            }
+        } else {
+            let target = self.label();
+            self.items.push(Item::Branch(branch(code), target));
+            self.ordinary(1);
+            self.place(target);
+        }
+    }
+}
+
+/// Linux's selector of 64-bit user code.
+const USER_CODE_SELECTOR: i32 = 0x33;
+/// Linux's selector of user data.
+const USER_STACK_SELECTOR: i32 = 0x2b;
+/// Selectors beyond the end of the descriptor table, in both words; the upper half becomes null.
+const INVALID_SELECTORS: i32 = 0x0a08_0a08;
+
+fn far_instruction(code: Code) -> Instruction {
+    if code.op_code().op_count() == 1 { instruction!(code, 8) } else { Instruction::with(code) }
+}
+
+fn branch(code: Code) -> Instruction {
+    Instruction::with_branch(code, 0).expect("a code with a near branch operand")
+}

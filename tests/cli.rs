@@ -1,0 +1,57 @@
+//! The `retro` command as its user meets it: texts, errors, exit statuses, and how little of it a
+//! program that runs under it can notice.
+
+#[path = "cli/counters.rs"]
+mod counters;
+#[path = "cli/errors.rs"]
+mod errors;
+#[path = "cli/passing.rs"]
+mod passing;
+#[path = "cli/session.rs"]
+mod session;
+#[path = "cli/signals.rs"]
+mod signals;
+#[path = "cli/terminal.rs"]
+mod terminal;
+#[path = "cli/texts.rs"]
+mod texts;
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use retro_testkit::compare::{Outcome, run};
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The two ways a program is started: `retro` becomes it, or supervises it.
+const MODES: [&[&str]; 2] = [&["run"], &["run", "--stats=json"]];
+
+fn retro_path() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_retro"))
+}
+
+/// `retro ARGUMENTS...`, run to its end.
+fn retro<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Outcome {
+    run(Command::new(retro_path()).args(arguments), TIMEOUT)
+}
+
+/// `retro run ... -- bash -c SCRIPT`, not started yet.
+fn bash(mode: &[&str], script: &str) -> Command {
+    let mut command = Command::new(retro_path());
+    command.args(mode).args(["--", "bash", "-c", script]);
+    command
+}
+
+/// The same for perl, unbuffered. For signals: bash forgets one that arrives while it handles
+/// another of the same number or is about to execute a program.
+fn perl(mode: &[&str], script: &str) -> Command {
+    let mut command = Command::new(retro_path());
+    command.args(mode).args(["--", "perl", "-e", &format!("$| = 1; {script}")]);
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

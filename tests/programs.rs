@@ -1,0 +1,91 @@
+//! Real programs, natively and under `retro`: same output, same status.
+//!
+//! Each test is a script of `tests/programs/`; `retro_testkit::programs` says what a script can be.
+
+use std::path::Path;
+use std::time::Duration;
+
+use retro_testkit::programs::{self, Program, check_python_module};
+
+fn retro() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_retro"))
+}
+
+macro_rules! scripts {
+    ($($name:ident)*) => {
+        $(#[test]
+        fn $name() {
+            Program::load(stringify!($name)).check(retro());
+        })*
+
+        /// A script that is forgotten here would never run.
+        #[test]
+        fn every_script_is_a_test() {
+            assert_eq!(programs::names(), [$(stringify!($name)),*]);
+        }
+    };
+}
+
+scripts! {
+    bash_jobs
+    bash_pipes
+    bash_traps
+    busybox
+    compress
+    coreutils
+    dash
+    gcc
+    git
+    go
+    gxx
+    java
+    java_version
+    ls
+    make
+    node
+    node_workers
+    openssl
+    parsers
+    perl
+    php
+    python
+    redis
+    redis_tcp
+    rust_threads
+    rustc
+    sort
+    sqlite
+    static_glibc
+    static_musl
+    tar
+    text_tools
+    tools
+    vim
+}
+
+macro_rules! python_modules {
+    ($($name:ident)*) => {
+        /// Modules of Python's own test suite.
+        mod python_module {
+            $(#[test]
+            fn $name() {
+                let module = concat!("test_", stringify!($name));
+                super::check_python_module(super::retro(), module, super::MINUTES);
+            })*
+        }
+    };
+}
+
+/// The longest of them, of signals, sleeps for most of a minute natively.
+const MINUTES: Duration = Duration::from_secs(300);
+
+python_modules! {
+    ctypes
+    dict
+    json
+    mmap
+    re
+    signal
+    subprocess
+    threading
+}

@@ -1,0 +1,3 @@
+set -eu
+mkdir classes
+javac -d classes "$PROGRAMS/Main.java"

@@ -1,0 +1,20 @@
+//! What is checked without running anything.
+
+use anyhow::Result;
+
+use crate::process::{cargo, run};
+use crate::vector_code;
+
+/// rustfmt, clippy for the workspace and for the freestanding engine, and the engine's image.
+pub fn lint() -> Result<()> {
+    run(cargo().args(["fmt", "--all", "--check"]))?;
+    run(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    // The engine's executable has its own panic handler and allocator, which exist only with the
+    // feature `image`: it is linted apart, since features of one build are shared by all of it.
+    run(cargo()
+        .args(["clippy", "--package", "retro-engine", "--bin", "retro-engine"])
+        .args(["--features", "image", "--", "-D", "warnings"])
+        // As the image is built; with unwinding, more than a panic handler would be missing.
+        .env("CARGO_PROFILE_DEV_PANIC", "abort"))?;
+    vector_code::check()
+}
