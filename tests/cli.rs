@@ -16,9 +16,11 @@ mod terminal;
 #[path = "cli/texts.rs"]
 mod texts;
 
+use std::env;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use retro_testkit::compare::{Outcome, run};
@@ -28,8 +30,12 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The two ways a program is started: `retro` becomes it, or supervises it.
 const MODES: [&[&str]; 2] = [&["run"], &["run", "--stats=json"]];
 
+/// `RETRO_BINARY=path` tests another `retro`.
 fn retro_path() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_retro"))
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        env::var_os("RETRO_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_retro").into()).into()
+    })
 }
 
 /// `retro ARGUMENTS...`, run to its end.

@@ -1,1 +1,282 @@
+//! Every guest of the corpus, run natively and under `retro run`, must look the same.
+//!
+//! One test per guest, so that they run in parallel and a failure has a name. The list is
+//! written out because a test's name must be known at compile time; `the_list_is_complete` keeps
+//! it equal to the directory.
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use retro_testkit::compare::{self, Ending, Outcome};
+use retro_testkit::corpus::{self, Guest};
+
+/// Generous: a guest takes well under five seconds natively, but all of them share the machine.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Runs one guest both ways and compares.
+fn check(name: &str) {
+    let guest = Guest::load(name).unwrap_or_else(|error| panic!("{error:?}"));
+    if let Some(feature) = guest.missing_feature() {
+        eprintln!("skipped: this processor has no {feature}");
+        return;
+    }
+    let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests");
+    let command = guest.build(&output).unwrap_or_else(|error| panic!("{error:?}"));
+    let retro = Path::new(env!("CARGO_BIN_EXE_retro"));
+
+    let native = run_in_empty_directory(duplicate(&command));
+    assert_ending(&guest, &native);
+    let translated = run_in_empty_directory(compare::under_retro(retro, &command));
+    compare::assert_same(&native, &translated);
+}
+
+/// The guest itself must be right before its translation is judged.
+fn assert_ending(guest: &Guest, native: &Outcome) {
+    assert!(
+        native.status == guest.ending,
+        "the guest {} does not even work natively: it {}, but its source says it {}\nstdout:\n{}\nstderr:\n{}",
+        guest.name,
+        compare::describe(native.status),
+        compare::describe(guest.ending),
+        String::from_utf8_lossy(&native.stdout),
+        String::from_utf8_lossy(&native.stderr),
+    );
+}
+
+fn duplicate(command: &Command) -> Command {
+    let mut copy = Command::new(command.get_program());
+    copy.args(command.get_args());
+    copy
+}
+
+/// Guests write files under relative names; each run starts with none.
+fn run_in_empty_directory(mut command: Command) -> Outcome {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+
+    let number = RUNS.fetch_add(1, Ordering::Relaxed);
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("guest-run-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("the run's directory can be created");
+    let outcome = compare::run(command.current_dir(&directory), TIMEOUT);
+    // Left behind after a timeout, when something may still be writing there.
+    if outcome.status != Ending::TimedOut {
+        let _ = std::fs::remove_dir_all(&directory);
+    }
+    outcome
+}
+
+macro_rules! guests {
+    ($($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                check(stringify!($name));
+            }
+        )*
+
+        #[test]
+        fn the_list_is_complete() {
+            let listed = [$(stringify!($name)),*].map(str::to_owned).into_iter().collect();
+            let present = corpus::names().unwrap();
+            assert!(
+                present == listed,
+                "not in tests/guests.rs: {:?}; not in tests/guests: {:?}",
+                present.difference(&listed).collect::<Vec<_>>(),
+                listed.difference(&present).collect::<Vec<_>>(),
+            );
+        }
+    };
+}
+
+guests! {
+    code_data_page
+    code_dlopen
+    code_dual_mapping
+    code_fork
+    code_jit_many
+    code_jit_protect
+    code_kernel_writes
+    code_on_stack
+    code_page_end
+    code_patch_by_thread
+    code_patch_calls
+    code_remap
+    code_self_modify
+    flow_backtrace
+    flow_coroutines
+    flow_exceptions
+    flow_exceptions_signal
+    flow_far_transfer
+    flow_flags_kept
+    flow_ifunc
+    flow_indirect
+    flow_long_function
+    flow_loops
+    flow_many_returns
+    flow_overlapping
+    flow_plugin
+    flow_recursion
+    flow_red_zone
+    flow_registers_kept
+    flow_returns
+    flow_setjmp
+    flow_switch
+    flow_syscall_numbers
+    flow_syscall_registers
+    flow_virtual
+    insn_addressing
+    insn_alignment
+    insn_avx2
+    insn_avx512
+    insn_bits
+    insn_cmpxchg
+    insn_cpuid
+    insn_crypto
+    insn_flags
+    insn_gather_fault
+    insn_gs_threads
+    insn_segments
+    insn_sse
+    insn_stack
+    insn_string_fault
+    insn_strings
+    insn_time
+    insn_x87
+    insn_x87_pointer
+    insn_xsave
+    memory_bad_pointers
+    memory_brk
+    memory_copy_on_write
+    memory_deep_stack
+    memory_growsdown
+    memory_limit
+    memory_madvise
+    memory_mmap
+    memory_mprotect
+    memory_mremap
+    memory_munmap
+    memory_proc_maps
+    memory_proc_mem
+    memory_proc_self
+    memory_reserve
+    memory_residency
+    memory_shared
+    memory_write_barrier
+    process_clone3
+    process_descriptors
+    process_environment
+    process_exec
+    process_exec_errors
+    process_exec_memfd
+    process_exit_handlers
+    process_fork
+    process_groups
+    process_identity
+    process_orphan
+    process_pipeline
+    process_script
+    process_seccomp
+    process_spawn
+    process_system
+    process_vfork
+    process_wait
+    signal_across_exec
+    signal_altstack_nested
+    signal_altstack_overflow
+    signal_async_avx512
+    signal_async_registers
+    signal_async_vectors
+    signal_bad_jump
+    signal_bus_file
+    signal_child
+    signal_default_actions
+    signal_eintr
+    signal_end_abort
+    signal_end_kill
+    signal_end_segv
+    signal_end_term
+    signal_end_thread
+    signal_fault_blocked
+    signal_fpe_float
+    signal_fpe_integer
+    signal_frame
+    signal_futex
+    signal_handler_fpu
+    signal_ill
+    signal_longjmp
+    signal_masked_waits
+    signal_nested
+    signal_nodefer
+    signal_noncanonical
+    signal_pipe
+    signal_privileged
+    signal_procmask
+    signal_queue_order
+    signal_resethand
+    signal_restart
+    signal_return_mask
+    signal_segv_accerr
+    signal_segv_maperr
+    signal_self_kill
+    signal_sigaction
+    signal_signalfd
+    signal_sigsuspend
+    signal_single_step
+    signal_single_step_handler
+    signal_stop_continue
+    signal_storm
+    signal_string_interrupt
+    signal_switch_context
+    signal_tight_loop
+    signal_timer_create
+    signal_to_process
+    signal_to_thread
+    signal_trap
+    signal_ucontext_flags
+    signal_ucontext_modify
+    signal_ucontext_registers
+    signal_ucontext_xmm
+    signal_ucontext_ymm
+    signal_wait
+    start_bare
+    start_bare_dynamic
+    start_large
+    start_no_pie
+    start_order
+    start_preload
+    start_rust
+    start_stack
+    start_static
+    start_static_pie
+    syscall_events
+    syscall_files
+    syscall_sockets
+    thread_atomics
+    thread_cancel
+    thread_clone_vm
+    thread_cond_queue
+    thread_create_join
+    thread_detached
+    thread_exec
+    thread_exit_creating
+    thread_exit_group
+    thread_exit_main
+    thread_fault_each
+    thread_fork
+    thread_futex
+    thread_local_cpp
+    thread_many
+    thread_mutex
+    thread_name
+    thread_raw_clone
+    thread_robust_mutex
+    thread_rwlock_sem
+    thread_setuid
+    thread_sixty_four
+    thread_spin
+    thread_stack
+    thread_tid
+    thread_tls
+}

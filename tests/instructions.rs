@@ -8,7 +8,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 fn seeds() -> Range<u64> {
-    let variable = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
+    let variable =
+        |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
     match variable("RETRO_INSTRUCTION_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..variable("RETRO_INSTRUCTION_SEEDS").unwrap_or(1),
@@ -16,7 +17,8 @@ fn seeds() -> Range<u64> {
 }
 
 fn retro() -> PathBuf {
-    std::env::var_os("RETRO_BINARY").map_or_else(|| env!("CARGO_BIN_EXE_retro").into(), PathBuf::from)
+    std::env::var_os("RETRO_BINARY")
+        .map_or_else(|| env!("CARGO_BIN_EXE_retro").into(), PathBuf::from)
 }
 
 fn check_class(class: Class) {

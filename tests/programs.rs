@@ -1,21 +1,23 @@
 //! Real programs, natively and under `retro`: same output, same status.
 //!
 //! Each test is a script of `tests/programs/`; `retro_testkit::programs` says what a script can be.
+//! `RETRO_BINARY=path` tests another `retro`.
 
-use std::path::Path;
+use std::env;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use retro_testkit::programs::{self, Program, check_python_module};
 
-fn retro() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_retro"))
+fn retro() -> PathBuf {
+    env::var_os("RETRO_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_retro").into()).into()
 }
 
 macro_rules! scripts {
     ($($name:ident)*) => {
         $(#[test]
         fn $name() {
-            Program::load(stringify!($name)).check(retro());
+            Program::load(stringify!($name)).check(&retro());
         })*
 
         /// A script that is forgotten here would never run.
@@ -70,7 +72,7 @@ macro_rules! python_modules {
             $(#[test]
             fn $name() {
                 let module = concat!("test_", stringify!($name));
-                super::check_python_module(super::retro(), module, super::MINUTES);
+                super::check_python_module(&super::retro(), module, super::MINUTES);
             })*
         }
     };

@@ -130,7 +130,7 @@ fn locate_retro(given: Option<&Path>) -> Result<PathBuf> {
     }
     let tried: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
     bail!(
-        "no retro executable at {}; build it (cargo build --release -p retro), name it with --retro PATH, \
+        "no retro executable at {}; build it (cargo build --release -p retro-cli), name it with --retro PATH, \
          or leave it out with --modes native,valgrind",
         tried.join(" or ")
     )

@@ -189,8 +189,13 @@ fn process_identity() {
 }
 
 #[test]
-fn retro_under_retro() {
-    let inner = format!("{} run -- bash -c 'echo inner; exit 4'", retro_path().display());
+fn retro_under_retro_is_refused() {
+    let inner = format!("{} run -- echo inner", retro_path().display());
     let outcome = run(&mut bash(MODES[0], &inner), TIMEOUT);
-    assert_eq!((outcome.status, text(&outcome.stdout)), (Ending::Exited(4), "inner\n".into()));
+    assert_eq!(outcome.status, Ending::Exited(125));
+    let stderr = text(&outcome.stderr);
+    assert!(
+        stderr.ends_with("retro does not run under retro; leave out the inner one\n"),
+        "{stderr}"
+    );
 }

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::fs::File;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 
 use anyhow::{Context, Result};
@@ -12,6 +12,8 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use nix::sys::resource::{Resource, getrlimit};
 use retro_abi::stats::Stats;
+
+use crate::descriptors::{above_standard, duplicate_from};
 
 const SIZE: usize = size_of::<Stats>();
 
@@ -30,7 +32,7 @@ impl Counters {
     pub fn new() -> Result<Self> {
         let fd = memfd_create(c"retro-stats", MFdFlags::MFD_CLOEXEC)
             .context("cannot create memory for the counters")?;
-        let file = File::from(fd);
+        let file = File::from(above_standard(fd).context("no descriptor is left")?);
         file.set_len(SIZE as u64).context("cannot size the memory for the counters")?;
         let fd = OwnedFd::from(file);
         let length = NonZeroUsize::new(SIZE).expect("there are counters");
@@ -46,10 +48,8 @@ impl Counters {
     pub fn inheritable_fd(&self) -> Result<RawFd> {
         let (limit, _) = getrlimit(Resource::RLIMIT_NOFILE).context("cannot read RLIMIT_NOFILE")?;
         let lowest = PREFERRED_FD.min(limit.saturating_sub(16)).max(3);
-        let fd = fcntl(self.fd.as_fd(), FcntlArg::F_DUPFD_CLOEXEC(lowest as RawFd))
+        let fd = duplicate_from(&self.fd, lowest as RawFd)
             .context("no descriptor is left for the counters (raise the limit with `ulimit -n`)")?;
-        // SAFETY: `fd` was just created and has no other owner.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         fcntl(&fd, FcntlArg::F_SETFD(FdFlag::empty())).context("cannot keep the counters open")?;
         Ok(fd.into_raw_fd())
     }
@@ -74,6 +74,7 @@ impl Drop for Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::FromRawFd;
     use std::os::unix::fs::FileExt;
 
     #[test]

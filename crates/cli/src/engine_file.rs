@@ -10,7 +10,7 @@
 use std::env;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -20,6 +20,8 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use retro_engine_image::ENGINE_IMAGE;
+
+use crate::descriptors::above_standard;
 
 /// Opens a file that holds the engine's image, ready to be executed.
 pub fn open() -> Result<OwnedFd> {
@@ -95,17 +97,6 @@ fn executable(file: &File) -> io::Result<()> {
         Ok(_) | Err(Errno::ENOSYS) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
-}
-
-/// Moves a descriptor out of 0 to 2, where it can land when `retro` was started with one of them
-/// closed: what is printed must not end in the image.
-fn above_standard(fd: OwnedFd) -> io::Result<OwnedFd> {
-    if fd.as_raw_fd() > 2 {
-        return Ok(fd);
-    }
-    let moved = fcntl(fd.as_fd(), FcntlArg::F_DUPFD_CLOEXEC(3))?;
-    // SAFETY: `moved` was just created and has no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(moved) })
 }
 
 #[cfg(test)]

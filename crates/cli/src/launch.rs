@@ -86,6 +86,8 @@ fn explain(errno: Errno) -> anyhow::Error {
                           `sysctl vm.memfd_noexec=1` or set TMPDIR to a directory that is not \
                           mounted noexec"
         }
+        // The engine has one place in the address space, and under an engine it is taken.
+        Errno::ENOEXEC => "retro does not run under retro; leave out the inner one",
         Errno::ENOMEM => "not enough memory",
         _ => errno.desc(),
     };

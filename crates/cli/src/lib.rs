@@ -12,6 +12,7 @@
 
 pub mod arguments;
 pub mod counters;
+pub mod descriptors;
 pub mod documents;
 pub mod engine_file;
 pub mod launch;

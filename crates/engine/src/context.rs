@@ -111,6 +111,8 @@ pub enum ExitKind {
     Continue = 7,
     /// A block found its own bytes changed; `exit_index` names where to resume.
     ModifiedCode = 8,
+    /// A guest that has set the trap flag has executed one instruction.
+    Stepped = 9,
 }
 
 /// Spill slots and their users.
@@ -183,6 +185,8 @@ pub struct Context {
     pub guest_trap_flag: bool,
     /// Whether the instruction now in the cache runs under the trap flag: a trap follows it.
     pub trap_armed: bool,
+    /// Whether a step under the trap flag has reached its guest instruction.
+    pub step_begun: bool,
     /// Signal state of the thread.
     pub signals: ThreadSignals,
     /// State of the thread for the engine's thread list.

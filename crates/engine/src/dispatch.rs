@@ -158,8 +158,14 @@ pub extern "C" fn retro_dispatch(context: &mut Context) {
     if fixed.counting {
         count_exit(fixed.stats, kind);
     }
+    // The trap flag takes effect after an instruction, except that `syscall` masks it.
     let trapped = core::mem::take(&mut context.trap_armed)
-        && !(is(ExitKind::Fault) || is(ExitKind::Asynchronous) || is(ExitKind::Continue));
+        && !(is(ExitKind::Fault)
+            || is(ExitKind::Asynchronous)
+            || is(ExitKind::Continue)
+            || is(ExitKind::Syscall));
+    context.stepping = 0;
+    context.registers.rflags &= !signals::TRAP_FLAG;
     if is(ExitKind::Direct) {
         context.registers.rip = exit_target;
     } else if is(ExitKind::Indirect) {
@@ -236,7 +242,13 @@ fn resume(context: &mut Context, mut from: From) {
         }
         match enter_at(context, pc, from) {
             Ok(address) => {
-                context.trap_armed = context.guest_trap_flag;
+                if context.guest_trap_flag {
+                    // The machine steps, the handler decides when the guest has.
+                    context.trap_armed = true;
+                    context.step_begun = false;
+                    context.stepping = 1;
+                    context.registers.rflags |= signals::TRAP_FLAG;
+                }
                 context.enter_target = address;
                 return;
             }
@@ -274,7 +286,7 @@ impl core::convert::From<Failure> for Trouble {
     fn from(failure: Failure) -> Trouble {
         match failure {
             Failure::Full => Trouble::Full,
-            Failure::Fetch => Trouble::Fault(Arrived::fetch_fault(0, false)),
+            Failure::Fetch => Trouble::Fault(Arrived::fetch_fault(0, None)),
         }
     }
 }
@@ -316,14 +328,14 @@ fn translate(engine: &mut Engine, pc: u64, from: From) -> Result<u32, Trouble> {
             Err(Failure::Fetch) if len > in_page || read < in_page => {
                 // The instruction runs into a page that cannot be executed.
                 let address = pc + read as u64;
-                let mapped = engine.space.find(address).is_some();
-                return Err(Trouble::Fault(Arrived::fetch_fault(address, mapped)));
+                let arrived = Arrived::fetch_fault(address, engine.space.find(address));
+                return Err(Trouble::Fault(arrived));
             }
             Err(Failure::Fetch) => {}
             other => return Ok(other?),
         }
     }
-    Err(Trouble::Fault(Arrived::fetch_fault(pc + in_page as u64, false)))
+    Err(Trouble::Fault(Arrived::fetch_fault(pc + in_page as u64, None)))
 }
 
 /// How far code can be fetched from `pc`, at most `len` bytes; at least one byte.
@@ -344,7 +356,7 @@ fn fetchable(space: &AddressSpace, pc: u64, len: usize) -> Result<u64, Trouble> 
         let arrived = Arrived { trap: 13, ..Arrived::raise(c::SIGSEGV, 0x80, 0) };
         return Err(Trouble::Fault(arrived));
     }
-    Err(Trouble::Fault(Arrived::fetch_fault(pc, space.find(pc).is_some())))
+    Err(Trouble::Fault(Arrived::fetch_fault(pc, space.find(pc))))
 }
 
 /// Remembers how the guest got here, so that next time the engine is not asked.

@@ -99,9 +99,8 @@ fn execute(context: &mut Context, decoded: &Instruction) -> Done {
         Mnemonic::Popf => pop_flags(context, 2),
         Mnemonic::Popfq => pop_flags(context, 8),
         Mnemonic::Iretq => interrupt_return(context),
-        Mnemonic::Retf if decoded.code() == Code::Retfq || decoded.code() == Code::Retfq_imm16 => {
-            far_return(context, decoded)
-        }
+        Mnemonic::Retf => far_return(context, decoded),
+        Mnemonic::Jmp | Mnemonic::Call => far_transfer(context, decoded),
         Mnemonic::Rdgsbase => {
             let base = context.guest_gs_base;
             write_register(context, decoded.op0_register(), base);
@@ -123,8 +122,7 @@ fn execute(context: &mut Context, decoded: &Instruction) -> Done {
         // `int n` reaches the kernel's 32-bit entry; 64-bit programs get the fault of a gate they may
         // not use.
         Mnemonic::Int => Err(Stop::Protection(decoded.immediate8() as u64 * 8 + 2)),
-        Mnemonic::Jmp | Mnemonic::Call | Mnemonic::Retf | Mnemonic::Iret | Mnemonic::Iretd
-        | Mnemonic::Lgs => Err(Stop::Protection(0)),
+        Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Lgs => Err(Stop::Protection(0)),
         _ => Err(Stop::Undefined),
     }
 }
@@ -267,25 +265,61 @@ fn interrupt_return(context: &mut Context) -> Done {
         *word = guest::read_u64(address).map_err(|_| Stop::Memory(address))?;
     }
     let [rip, cs, flags, rsp, _] = words;
-    if cs & 0xffff != USER_CS {
-        return Err(Stop::Protection(cs & 0xfffc));
-    }
+    check_code_segment(cs)?;
     context.registers.rip = rip;
     context.registers.set(Gpr::Rsp, rsp);
     set_flags(context, flags, !0);
     Ok(())
 }
 
+/// Far transfers stay in the one code segment that a 64-bit process has.
+fn check_code_segment(selector: u64) -> Done {
+    if selector & 0xffff == USER_CS { Ok(()) } else { Err(Stop::Protection(selector & 0xfffc)) }
+}
+
+fn read_bytes(address: u64, bytes: u64) -> Result<u64, Stop> {
+    let mut value = [0u8; 8];
+    guest::read(address, &mut value[..bytes as usize]).map_err(|_| Stop::Memory(address))?;
+    Ok(u64::from_le_bytes(value))
+}
+
 fn far_return(context: &mut Context, decoded: &Instruction) -> Done {
+    let (width, extra) = match decoded.code() {
+        Code::Retfw => (2, 0),
+        Code::Retfw_imm16 => (2, decoded.immediate16()),
+        Code::Retfd => (4, 0),
+        Code::Retfd_imm16 => (4, decoded.immediate16()),
+        Code::Retfq => (8, 0),
+        _ => (8, decoded.immediate16()),
+    };
     let sp = context.registers.get(Gpr::Rsp);
-    let rip = guest::read_u64(sp).map_err(|_| Stop::Memory(sp))?;
-    let cs = guest::read_u64(sp + 8).map_err(|_| Stop::Memory(sp + 8))?;
-    if cs & 0xffff != USER_CS {
-        return Err(Stop::Protection(cs & 0xfffc));
-    }
-    let extra = if decoded.code() == Code::Retfq_imm16 { decoded.immediate16() as u64 } else { 0 };
+    let rip = read_bytes(sp, width)?;
+    check_code_segment(read_bytes(sp + width, width)?)?;
     context.registers.rip = rip;
-    context.registers.set(Gpr::Rsp, sp + 16 + extra);
+    context.registers.set(Gpr::Rsp, sp + 2 * width + extra as u64);
+    Ok(())
+}
+
+/// `jmp` and `call` through a far pointer in memory.
+fn far_transfer(context: &mut Context, decoded: &Instruction) -> Done {
+    let width = match decoded.code() {
+        Code::Jmp_m1616 | Code::Call_m1616 => 2,
+        Code::Jmp_m1632 | Code::Call_m1632 => 4,
+        Code::Jmp_m1664 | Code::Call_m1664 => 8,
+        _ => return Err(Stop::Undefined),
+    };
+    let address = address_of(context, decoded, 0);
+    let rip = read_bytes(address, width)?;
+    check_code_segment(read_bytes(address + width, 2)?)?;
+    if decoded.mnemonic() == Mnemonic::Call {
+        let sp = context.registers.get(Gpr::Rsp).wrapping_sub(2 * width);
+        let len = width as usize;
+        let back = context.registers.rip.to_le_bytes();
+        guest::write(sp + width, &USER_CS.to_le_bytes()[..len]).map_err(|_| Stop::Memory(sp))?;
+        guest::write(sp, &back[..len]).map_err(|_| Stop::Memory(sp))?;
+        context.registers.set(Gpr::Rsp, sp);
+    }
+    context.registers.rip = rip;
     Ok(())
 }
 

@@ -40,6 +40,8 @@ pub struct ThreadState {
     pub tid: AtomicI32,
     /// Whether it is a process of its own that shares memory with its parent.
     pub borrows_memory: bool,
+    /// Whether the kernel has cleared the engine's handlers in it.
+    pub reinstall_handlers: bool,
     /// Signal dispositions.
     pub handlers: Arc<Handlers>,
 }
@@ -106,12 +108,14 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
             guest_gs_selector: 0,
             guest_trap_flag: false,
             trap_armed: false,
+            step_begun: false,
             signals: ThreadSignals::new(mask),
             thread: ThreadState {
                 in_use: AtomicU32::new(1),
                 in_cache: AtomicU32::new(0),
                 tid: AtomicI32::new(0),
                 borrows_memory: false,
+                reinstall_handlers: false,
                 handlers,
             },
         });
@@ -154,6 +158,9 @@ pub fn adopt(context: &mut Context) {
 /// First code of a new thread, on its own engine stack, with all signals blocked.
 pub extern "C" fn retro_thread_start(context: &'static mut Context) -> ! {
     adopt(context);
+    if core::mem::take(&mut context.thread.reinstall_handlers) {
+        crate::signals::clear_handlers(&context.thread.handlers);
+    }
     crate::signals::set_mask(context, context.signals.mask);
     context.exit_kind = crate::context::ExitKind::Continue as u32;
     // SAFETY: GS points behind the context; nothing on this stack is needed.

@@ -60,20 +60,10 @@ pub fn run(command: &mut Command, timeout: Duration) -> Outcome {
     // Also after a normal end: what the program left running in its group must not outlive the
     // test. The leader is not reaped yet, so the group's number is still its own.
     kill_group(&child);
-    let exit_status = child
-        .wait()
-        .expect("a child of this process can be waited for");
+    let exit_status = child.wait().expect("a child of this process can be waited for");
     let (collected, timed_out) = watched.expect("poll and read on own pipes succeed");
-    let status = if timed_out {
-        Ending::TimedOut
-    } else {
-        ending(exit_status)
-    };
-    Outcome {
-        stdout: collected.stdout,
-        stderr: collected.stderr,
-        status,
-    }
+    let status = if timed_out { Ending::TimedOut } else { ending(exit_status) };
+    Outcome { stdout: collected.stdout, stderr: collected.stderr, status }
 }
 
 /// The same program, arguments, environment and directory, to be run as `retro run -- …`.
@@ -81,11 +71,7 @@ pub fn run(command: &mut Command, timeout: Duration) -> Outcome {
 /// A standard input set on `program` cannot be carried over: set it on the result again.
 pub fn under_retro(retro: &Path, program: &Command) -> Command {
     let mut translated = Command::new(retro);
-    translated
-        .arg("run")
-        .arg("--")
-        .arg(program.get_program())
-        .args(program.get_args());
+    translated.arg("run").arg("--").arg(program.get_program()).args(program.get_args());
     for (name, value) in program.get_envs() {
         match value {
             Some(value) => translated.env(name, value),
@@ -153,10 +139,7 @@ impl<P: Read + AsRawFd> Stream<P> {
         if let Some(pipe) = &pipe {
             set_nonblocking(pipe.as_raw_fd())?;
         }
-        Ok(Stream {
-            pipe,
-            bytes: Vec::new(),
-        })
+        Ok(Stream { pipe, bytes: Vec::new() })
     }
 
     /// A descriptor for `poll`; negative ones are ignored there.
@@ -210,13 +193,7 @@ fn watch(child: &mut Child, deadline: Instant) -> io::Result<(Collected, bool)> 
         }
         ended |= ready[2];
     }
-    Ok((
-        Collected {
-            stdout: stdout.bytes,
-            stderr: stderr.bytes,
-        },
-        timed_out,
-    ))
+    Ok((Collected { stdout: stdout.bytes, stderr: stderr.bytes }, timed_out))
 }
 
 fn ending(status: ExitStatus) -> Ending {
@@ -237,10 +214,7 @@ fn prepare_this_process() {
         let null = std::fs::File::open("/dev/null").expect("/dev/null can be opened");
         // SAFETY: dup2 replaces descriptor 0 atomically; nothing in a test reads it.
         unsafe { libc::dup2(null.as_raw_fd(), 0) };
-        let mut limit = libc::rlimit {
-            rlim_cur: 0,
-            rlim_max: 0,
-        };
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: `limit` is valid for both calls, and only the soft limit is lowered.
         unsafe {
             if libc::getrlimit(libc::RLIMIT_CORE, &mut limit) == 0 {
@@ -271,30 +245,18 @@ fn set_nonblocking(descriptor: RawFd) -> io::Result<()> {
     // SAFETY: fcntl on a descriptor that the caller borrows; integers only. The flag is set on
     // the reading end, which the child does not share.
     let result = unsafe { libc::fcntl(descriptor, libc::F_SETFL, libc::O_NONBLOCK) };
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 fn wait_readable(descriptors: [RawFd; 3], timeout: Duration) -> io::Result<[bool; 3]> {
-    let mut polled = descriptors.map(|fd| libc::pollfd {
-        fd,
-        events: libc::POLLIN,
-        revents: 0,
-    });
+    let mut polled = descriptors.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
     // Rounded up, so that the last fraction of a millisecond is not spent spinning.
     let milliseconds = i32::try_from(timeout.as_millis() + 1).unwrap_or(i32::MAX);
     // SAFETY: `polled` has the length that is passed and outlives the call.
     let result = unsafe { libc::poll(polled.as_mut_ptr(), 3, milliseconds) };
     if result < 0 {
         let error = io::Error::last_os_error();
-        return if error.kind() == ErrorKind::Interrupted {
-            Ok([false; 3])
-        } else {
-            Err(error)
-        };
+        return if error.kind() == ErrorKind::Interrupted { Ok([false; 3]) } else { Err(error) };
     }
     Ok(polled.map(|entry| entry.revents != 0))
 }
@@ -328,11 +290,7 @@ fn write_line_difference(text: &mut String, native: &[String], translated: &[Str
     const AROUND: usize = 3;
     const SHOWN: usize = 40;
 
-    let same_start = native
-        .iter()
-        .zip(translated)
-        .take_while(|(a, b)| a == b)
-        .count();
+    let same_start = native.iter().zip(translated).take_while(|(a, b)| a == b).count();
     let (native_rest, translated_rest) = (&native[same_start..], &translated[same_start..]);
     let same_end = native_rest
         .iter()
@@ -357,10 +315,7 @@ fn write_line_difference(text: &mut String, native: &[String], translated: &[Str
             let _ = writeln!(text, "  {mark} … {} more lines", different.len() - SHOWN);
         }
     }
-    for line in native_rest[native_rest.len() - same_end..]
-        .iter()
-        .take(AROUND)
-    {
+    for line in native_rest[native_rest.len() - same_end..].iter().take(AROUND) {
         let _ = writeln!(text, "    {line}");
     }
     if same_end > AROUND {
@@ -388,31 +343,19 @@ mod tests {
 
     #[test]
     fn tells_a_killing_signal_from_an_exit_code() {
-        assert_eq!(
-            shell("kill -TERM $$", LONG).status,
-            Ending::Signaled(libc::SIGTERM)
-        );
+        assert_eq!(shell("kill -TERM $$", LONG).status, Ending::Signaled(libc::SIGTERM));
     }
 
     #[test]
     fn drains_more_than_a_pipe_holds_on_both_streams() {
-        let outcome = shell(
-            "head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2",
-            LONG,
-        );
-        assert_eq!(
-            (outcome.stdout.len(), outcome.stderr.len()),
-            (3_000_000, 3_000_000)
-        );
+        let outcome = shell("head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2", LONG);
+        assert_eq!((outcome.stdout.len(), outcome.stderr.len()), (3_000_000, 3_000_000));
     }
 
     #[test]
     fn kills_the_whole_group_when_time_is_over() {
         let started = Instant::now();
-        let outcome = shell(
-            "echo before; sleep 60 & sleep 60",
-            Duration::from_millis(300),
-        );
+        let outcome = shell("echo before; sleep 60 & sleep 60", Duration::from_millis(300));
         assert_eq!(outcome.status, Ending::TimedOut);
         assert_eq!(outcome.stdout, b"before\n");
         assert!(started.elapsed() < Duration::from_secs(20));
@@ -439,14 +382,8 @@ mod tests {
         let native = shell("seq 1 20", LONG);
         let translated = shell("seq 1 9; echo ten; seq 11 20; exit 1", LONG);
         let text = difference(&native, &translated).unwrap();
-        assert!(
-            text.contains("native exited with 0, translated exited with 1"),
-            "{text}"
-        );
-        assert!(
-            text.contains("- 10\\n") && text.contains("+ ten\\n"),
-            "{text}"
-        );
+        assert!(text.contains("native exited with 0, translated exited with 1"), "{text}");
+        assert!(text.contains("- 10\\n") && text.contains("+ ten\\n"), "{text}");
         assert!(text.contains("… 6 equal lines"), "{text}");
         assert_eq!(difference(&native, &native), None);
     }

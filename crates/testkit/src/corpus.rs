@@ -56,10 +56,7 @@ pub fn names() -> Result<BTreeSet<String>> {
     for path in sources(&directory())? {
         let (name, part) = split_name(&path);
         if part.is_none() {
-            ensure!(
-                names.insert(name.to_owned()),
-                "two guests are called {name}"
-            );
+            ensure!(names.insert(name.to_owned()), "two guests are called {name}");
         }
     }
     Ok(names)
@@ -106,10 +103,7 @@ impl Guest {
             .find_map(|line| line.strip_prefix("flags")?.split_once(':'))
             .map(|(_, flags)| flags.split_whitespace().collect())
             .unwrap_or_default();
-        self.needs
-            .iter()
-            .map(String::as_str)
-            .find(|need| !features.contains(need))
+        self.needs.iter().map(String::as_str).find(|need| !features.contains(need))
     }
 
     /// Builds the guest into `output` where needed, and returns the command that runs it.
@@ -122,9 +116,8 @@ impl Guest {
         compile(&self.source, &program, &self.flags, false)?;
         let mut command = Command::new(program);
         for companion in &self.companions {
-            let library = output
-                .join(companion.file_stem().unwrap_or_default())
-                .with_added_extension("so");
+            let library =
+                output.join(companion.file_stem().unwrap_or_default()).with_added_extension("so");
             compile(companion, &library, &[], true)?;
             command.arg(library);
         }
@@ -144,9 +137,8 @@ impl Guest {
                 "args" => self.arguments.extend(words()),
                 "needs" => self.needs.extend(words()),
                 "exit" => {
-                    let code = value
-                        .parse()
-                        .with_context(|| format!("`{value}` is no exit code"))?;
+                    let code =
+                        value.parse().with_context(|| format!("`{value}` is no exit code"))?;
                     self.ending = Ending::Exited(code);
                 }
                 "signal" => self.ending = Ending::Signaled(signal_number(value)?),
@@ -173,10 +165,7 @@ fn sources(directory: &Path) -> Result<Vec<PathBuf>> {
 
 /// `signal_nested.c` is a guest; `code_dlopen.one.c` is part `one` of the guest `code_dlopen`.
 fn split_name(path: &Path) -> (&str, Option<&str>) {
-    let stem = path
-        .file_stem()
-        .and_then(|stem| stem.to_str())
-        .unwrap_or_default();
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     match stem.split_once('.') {
         Some((name, part)) => (name, Some(part)),
         None => (stem, None),
@@ -198,11 +187,7 @@ impl Compiler {
             "rs" => ("rustc", &["--edition=2024", "-Copt-level=1", "-g"], "rustc"),
             _ => return None,
         };
-        Some(Compiler {
-            program,
-            flags,
-            package,
-        })
+        Some(Compiler { program, flags, package })
     }
 }
 
@@ -219,11 +204,7 @@ fn compile(source: &Path, target: &Path, flags: &[String], shared_library: bool)
         BUILDS.fetch_add(1, Ordering::Relaxed)
     ));
     let mut command = Command::new(compiler.program);
-    command
-        .args(compiler.flags)
-        .arg(source)
-        .arg("-o")
-        .arg(&unfinished);
+    command.args(compiler.flags).arg(source).arg("-o").arg(&unfinished);
     if shared_library {
         command.args(["-shared", "-fPIC"]);
     }
@@ -242,10 +223,7 @@ fn compile(source: &Path, target: &Path, flags: &[String], shared_library: bool)
     if !result.status.success() {
         // Best effort: the error that matters is the compiler's.
         let _ = fs::remove_file(&unfinished);
-        bail!(
-            "{command:?} failed:\n{}",
-            String::from_utf8_lossy(&result.stderr)
-        );
+        bail!("{command:?} failed:\n{}", String::from_utf8_lossy(&result.stderr));
     }
     fs::rename(&unfinished, target)
         .with_context(|| format!("cannot put {} in its place", target.display()))

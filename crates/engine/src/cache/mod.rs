@@ -111,6 +111,8 @@ pub struct Position {
     pub pc: u64,
     /// Whether the guest's state is exactly that before this instruction.
     pub boundary: bool,
+    /// Length of that instruction; 0 for code that only belongs to a boundary.
+    pub guest_len: u8,
     /// The block.
     pub block: u32,
 }
@@ -547,7 +549,8 @@ pub fn recover(address: u64, registers: &mut Registers, spill: &[u64; 8]) -> Opt
     for entry in entries {
         let end = start + entry.cache_len as u32;
         if within < end {
-            position = Some(Position { pc, boundary: within == start, block: index as u32 });
+            let (boundary, guest_len) = (within == start, entry.guest_len);
+            position = Some(Position { pc, boundary, guest_len, block: index as u32 });
             break;
         }
         pc += entry.guest_len as u64;

@@ -123,7 +123,7 @@ pub fn push(context: &mut Context, arrived: &Arrived, action: &SigAction) -> Res
         saved[position] = registers.gpr[register];
     }
     saved[index::RIP] = registers.rip;
-    let trap_flag = (context.guest_trap_flag as u64) << 8;
+    let trap_flag = if context.guest_trap_flag { super::TRAP_FLAG } else { 0 };
     saved[index::FLAGS] = registers.rflags | trap_flag;
     // cs 0x33, gs 0, fs 0, ss 0x2b.
     saved[index::SEGMENTS] = 0x002b_0000_0000_0033;
@@ -149,6 +149,8 @@ pub fn push(context: &mut Context, arrived: &Arrived, action: &SigAction) -> Res
     };
     write_over_code(context, at, bytes)?;
 
+    // A handler starts with vector state as a program does.
+    restore_vectors(0)?;
     if context.signals.alternate.flags as u32 & c::SS_AUTODISARM != 0 {
         context.signals.alternate = AlternateStack::DISABLED;
     }
@@ -160,7 +162,7 @@ pub fn push(context: &mut Context, arrived: &Arrived, action: &SigAction) -> Res
     registers.set(Gpr::Rsp, at);
     registers.rip = action.handler;
     // Direction, resume and trap flags start clear.
-    registers.rflags &= !0x1_0500;
+    registers.rflags &= !(0x1_0400 | super::TRAP_FLAG);
     context.guest_trap_flag = false;
     Ok(())
 }
@@ -197,8 +199,8 @@ pub fn pop(context: &mut Context) -> Result<()> {
     }
     context.registers.rip = frame.registers[index::RIP];
     let flags = frame.registers[index::FLAGS];
-    context.guest_trap_flag = flags & 0x100 != 0;
-    context.registers.rflags = flags & USER_FLAGS & !0x100 | 0x202;
+    context.guest_trap_flag = flags & super::TRAP_FLAG != 0;
+    context.registers.rflags = flags & USER_FLAGS & !super::TRAP_FLAG | 0x202;
     restore_vectors(frame.fpstate)?;
     set_mask(context, frame.mask);
     if frame.stack.flags as u32 & !(c::SS_ONSTACK | c::SS_AUTODISARM | c::SS_DISABLE) == 0 {

@@ -9,7 +9,9 @@
 //! | a copy of guest memory | note | end the copy |
 //! | elsewhere in the engine | note | engine error |
 
-use super::{Arrived, KICK_SIGNAL, OWNED, PENDING_KICK, PENDING_SIGNAL, SigInfo, set_of};
+use super::{
+    Arrived, KICK_SIGNAL, OWNED, PENDING_KICK, PENDING_SIGNAL, SigInfo, TRAP_FLAG, set_of,
+};
 use crate::cache;
 use crate::context::{Context, ExitKind, Registers};
 use crate::entry::{self, Region, target};
@@ -18,7 +20,6 @@ use core::arch::asm;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as c;
 
-const TRAP_FLAG: u64 = 0x100;
 /// Trap, direction and alignment-check flags: none may be set in engine code.
 const HOSTILE_FLAGS: u64 = 0x40500;
 
@@ -100,15 +101,15 @@ fn fault(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserCon
     }
     context.stepping = 0;
     let mut registers = registers_of(frame);
-    // A breakpoint reports the address behind it.
-    let behind = (signal == c::SIGTRAP && frame.registers[index::TRAP] == 3) as u64;
+    // Breakpoints report the address behind them.
+    let behind = (signal == c::SIGTRAP) as u64;
     let position = if cache::contains(pc) {
         cache::recover(pc - behind, &mut registers, &context.spill)
     } else {
         None
     };
     let Some(position) = position else { engine_error(context, signal, info, frame) };
-    registers.rip = position.pc + behind;
+    registers.rip = position.pc + behind * position.guest_len as u64;
     context.registers = registers;
     let mut info = *info;
     // These signals report the instruction's own address.
@@ -140,9 +141,10 @@ fn arrival(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserC
         && info.pid() == sys::getpid();
     if !kick {
         let arrived = Arrived { signal, info: *info, ..Arrived::NONE };
-        let blocked = context.signals.mask & set_of(signal) != 0;
+        // Other signals are blocked for real, so that one that comes is wanted.
+        let mask = context.signals.temporary_mask.unwrap_or(context.signals.mask);
+        let blocked = OWNED & mask & set_of(signal) != 0;
         if blocked || pending & PENDING_SIGNAL != 0 {
-            // Only owned signals get here; the others are blocked for real.
             context.signals.hold(arrived);
             return;
         }
@@ -176,7 +178,7 @@ fn arrival(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserC
 }
 
 /// Enters the engine if the guest's state is complete here, else arranges for another look one
-/// instruction later.
+/// instruction later. A guest that single-steps itself is stopped by [`step`] already.
 fn stop_at_boundary(context: &mut Context, frame: &mut UserContext) {
     let mut registers = registers_of(frame);
     let pc = registers.rip;
@@ -195,12 +197,40 @@ fn stop_at_boundary(context: &mut Context, frame: &mut UserContext) {
 }
 
 fn step(context: &mut Context, frame: &mut UserContext) {
+    if context.trap_armed {
+        return guest_step(context, frame);
+    }
     if cache::contains(frame.registers[index::RIP]) {
         return stop_at_boundary(context, frame);
     }
     // Left the cache: the engine looks at `pending` before it goes back.
     context.stepping = 0;
     frame.registers[index::FLAGS] &= !TRAP_FLAG;
+}
+
+/// A step of a guest that has set the trap flag: through the entry assembly and whatever precedes the
+/// guest instruction in its block, then to the next boundary, where the guest gets its trap.
+fn guest_step(context: &mut Context, frame: &mut UserContext) {
+    let pc = frame.registers[index::RIP];
+    if entry::region(pc) == Region::Entering {
+        return;
+    }
+    if !cache::contains(pc) {
+        // The instruction left for the engine, which raises the trap.
+        context.stepping = 0;
+        frame.registers[index::FLAGS] &= !TRAP_FLAG;
+        return;
+    }
+    let mut registers = registers_of(frame);
+    let Some(position) = cache::recover(pc, &mut registers, &context.spill) else { return };
+    if !context.step_begun {
+        context.step_begun = position.boundary && position.guest_len > 0;
+    } else if position.boundary {
+        context.stepping = 0;
+        registers.rip = position.pc;
+        context.registers = registers;
+        enter_engine(context, ExitKind::Stepped, frame);
+    }
 }
 
 /// A fault in the engine's own code is never shown to the guest as its own.

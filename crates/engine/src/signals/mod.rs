@@ -14,6 +14,7 @@ pub mod frame;
 mod handler;
 
 use crate::context::{Context, Gpr};
+use crate::maps::Mapping;
 use crate::sys::{self, SigAction};
 use crate::{entry, lock::Lock};
 use core::sync::atomic::Ordering;
@@ -37,6 +38,9 @@ pub const KICK_SIGNAL: u32 = 64;
 pub const SIG_DFL: u64 = 0;
 /// Ignore.
 pub const SIG_IGN: u64 = 1;
+
+/// The trap flag.
+pub const TRAP_FLAG: u64 = 0x100;
 
 /// Set of one signal.
 pub const fn set_of(signal: u32) -> u64 {
@@ -124,9 +128,12 @@ impl Arrived {
     }
 
     /// The fault of fetching an instruction that is not there or not executable.
-    pub fn fetch_fault(address: u64, mapped: bool) -> Arrived {
+    pub fn fetch_fault(address: u64, mapping: Option<&Mapping>) -> Arrived {
+        let mapped = mapping.is_some();
+        // Without any right there is no page to speak of.
+        let present = mapping.is_some_and(|m| m.prot != 0);
         let code = if mapped { c::SEGV_ACCERR } else { c::SEGV_MAPERR } as i32;
-        let error = if mapped { 0x15 } else { 0x14 };
+        let error = if present { 0x15 } else { 0x14 };
         Arrived { error, trap: 14, cr2: address, ..Arrived::raise(c::SIGSEGV, code, address) }
     }
 }
@@ -294,6 +301,20 @@ pub fn initial_handlers() -> Handlers {
     Handlers(Lock::new(actions))
 }
 
+/// After `CLONE_CLEAR_SIGHAND`: the kernel has reset all handlers, the engine's too.
+pub fn clear_handlers(handlers: &Handlers) {
+    let mut actions = handlers.0.lock();
+    for signal in 1..SIGNALS as u32 {
+        let action = &mut actions[signal as usize];
+        if action.handler != SIG_IGN {
+            *action = SigAction::default();
+        }
+        if OWNED & set_of(signal) != 0 {
+            let _ = install(signal, action);
+        }
+    }
+}
+
 /// Before `execve`: what the guest ignores must be ignored for real, for the next program to inherit.
 pub fn expose_ignored(handlers: &Handlers, expose: bool) {
     let actions = handlers.0.lock();
@@ -356,7 +377,12 @@ fn deliver(context: &mut Context, arrived: &Arrived) {
         action
     };
     crate::dispatch::on_signal(context, signal);
-    if frame::push(context, arrived, &action).is_err() {
+    let mut arrived = *arrived;
+    if signal == c::SIGSYS && arrived.info.code() == c::SYS_SECCOMP as i32 {
+        // The address of the call: the guest's, not the engine's.
+        arrived.info.set_address(context.registers.rip);
+    }
+    if frame::push(context, &arrived, &action).is_err() {
         // No room for the frame: what the kernel does is a SIGSEGV, and if that has no room either,
         // death.
         if signal == c::SIGSEGV {

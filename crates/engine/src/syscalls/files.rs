@@ -10,6 +10,7 @@ use crate::maps::{AddressSpace, Backing, STACK_TOP};
 use crate::sys::{self, Errno, Result};
 use alloc::vec::Vec;
 use core::fmt::Write;
+use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::general as c;
 use retro_abi::layout::GUEST_END;
 
@@ -23,6 +24,7 @@ enum OwnFile {
     DetailedMaps,
     AuxiliaryVector,
     Environment,
+    Memory,
 }
 
 /// Which own file a path names, if any. `ids` are the process and thread id as text.
@@ -47,6 +49,7 @@ fn own_file(path: &[u8], is_me: impl Fn(&[u8]) -> bool) -> Option<OwnFile> {
         b"maps" => Some(OwnFile::Maps),
         b"smaps" => Some(OwnFile::DetailedMaps),
         b"auxv" => Some(OwnFile::AuxiliaryVector),
+        b"mem" => Some(OwnFile::Memory),
         b"environ" => Some(OwnFile::Environment),
         _ => None,
     }
@@ -90,6 +93,12 @@ pub fn by_path(nr: u32, args: &Args) -> Outcome {
         c::__NR_openat => args[2] as u32,
         _ => guest::read_u64(args[2]).unwrap_or(0) as u32,
     };
+    if file == OwnFile::Memory {
+        if flags & c::O_ACCMODE != c::O_RDONLY {
+            MEMORY_FILE_OPENED.store(true, Ordering::Relaxed);
+        }
+        return pass(nr, args);
+    }
     if flags & c::O_ACCMODE != c::O_RDONLY || flags & (c::O_DIRECTORY | c::O_PATH) != 0 {
         return pass(nr, args);
     }
@@ -147,7 +156,7 @@ fn contents(file: OwnFile) -> Result<Vec<u8>> {
             let real = read_file(b"/proc/self/smaps\0")?;
             Ok(guest_maps(&engine().space, &real))
         }
-        OwnFile::Executable => Err(Errno::EINVAL),
+        OwnFile::Executable | OwnFile::Memory => Err(Errno::EINVAL),
     }
 }
 
@@ -274,6 +283,28 @@ impl<'a> Line<'a> {
         }
         out.push(b'\n');
     }
+}
+
+/// Whether the guest has ever opened its own memory as a writable file.
+static MEMORY_FILE_OPENED: AtomicBool = AtomicBool::new(false);
+
+/// Writes. A write to the guest's own memory file changes code without any fault, even where the guest
+/// itself may not write.
+pub fn write(nr: u32, args: &Args) -> Outcome {
+    if !MEMORY_FILE_OPENED.load(Ordering::Relaxed) {
+        return pass(nr, args);
+    }
+    let link = alloc::format!("/proc/self/fd/{}\0", args[0] as u32);
+    let mut buffer = [0u8; 64];
+    let to_memory = sys::read_link(link.as_bytes(), &mut buffer)
+        .is_ok_and(|path| own_file(path, is_own_id) == Some(OwnFile::Memory));
+    let outcome = pass(nr, args);
+    if to_memory {
+        let engine = &mut *engine();
+        engine.cache.unprotect_all(&engine.space);
+        engine.cache.invalidate_range(0, GUEST_END);
+    }
+    outcome
 }
 
 fn is_engine_descriptor(fd: u64) -> bool {

@@ -65,12 +65,10 @@ pub fn handle(context: &mut Context, next: u64) {
 }
 
 fn call(context: &mut Context, number: u64, args: &Args) -> Outcome {
-    // The upper half of the number is ignored by the kernel only in the sense that it fails.
-    let Ok(nr) = u32::try_from(number) else { return Errno::ENOSYS.into() };
+    // The kernel looks at the lower half only.
+    let nr = number as u32;
     match nr {
-        c::__NR_read | c::__NR_write | c::__NR_futex | c::__NR_poll | c::__NR_clock_gettime => {
-            pass(nr, args)
-        }
+        c::__NR_read | c::__NR_futex | c::__NR_poll | c::__NR_clock_gettime => pass(nr, args),
         c::__NR_mmap => memory::mmap(args).into(),
         c::__NR_munmap => memory::munmap(args).into(),
         c::__NR_mprotect => memory::mprotect(args, None).into(),
@@ -127,6 +125,9 @@ fn call(context: &mut Context, number: u64, args: &Args) -> Outcome {
         | c::__NR_access
         | c::__NR_faccessat
         | c::__NR_faccessat2 => files::by_path(nr, args),
+        c::__NR_write | c::__NR_pwrite64 | c::__NR_writev | c::__NR_pwritev | c::__NR_pwritev2 => {
+            files::write(nr, args)
+        }
         c::__NR_close => files::close(args),
         c::__NR_close_range => files::close_range(args),
         c::__NR_dup2 | c::__NR_dup3 => files::duplicate(nr, args),

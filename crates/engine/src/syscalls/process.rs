@@ -21,6 +21,8 @@ use linux_raw_sys::general as c;
 use retro_abi::config::Config;
 
 const ALL_SIGNALS: u64 = !0;
+/// Only for `clone3`: the child starts without handlers.
+const CLONE_CLEAR_SIGHAND: u64 = 1 << 32;
 /// Longest path.
 const PATH_MAX: usize = 4096;
 /// Longest single argument (32 pages) and most arguments that are looked at.
@@ -110,6 +112,11 @@ fn share_memory(
     } else {
         Arc::new(Handlers(Lock::new(*context.thread.handlers.0.lock())))
     };
+    if task.flags & CLONE_CLEAR_SIGHAND != 0 && !has(c::CLONE_SIGHAND) {
+        for action in handlers.0.lock().iter_mut().filter(|a| a.handler != signals::SIG_IGN) {
+            *action = sys::SigAction::default();
+        }
+    }
     let child = match threads::allocate(handlers, context.signals.mask) {
         Ok(child) => child,
         Err(_) => return Errno::EAGAIN.into(),
@@ -122,6 +129,7 @@ fn share_memory(
     child.guest_gs_base = context.guest_gs_base;
     child.guest_gs_selector = context.guest_gs_selector;
     child.thread.borrows_memory = !has(c::CLONE_THREAD);
+    child.thread.reinstall_handlers = task.flags & CLONE_CLEAR_SIGHAND != 0;
     child.signals.alternate =
         if has(c::CLONE_VFORK) { context.signals.alternate } else { AlternateStack::DISABLED };
     let args = arguments(child.engine_stack);
@@ -169,6 +177,9 @@ fn copy_memory(
     };
     if value == 0 {
         threads::after_fork(context);
+        if task.flags & CLONE_CLEAR_SIGHAND != 0 {
+            signals::clear_handlers(&context.thread.handlers);
+        }
         context.counters = [0; counter::COUNT];
         engine().cache.counts = Default::default();
         if task.stack != 0 {

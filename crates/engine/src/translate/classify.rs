@@ -78,6 +78,7 @@ pub fn classify(guest: &Instruction) -> Class {
         // behind the engine's back.
         FlowControl::Interrupt => match guest.code() {
             Code::Int3 | Code::Int1 => Class::Plain,
+            Code::Int_imm8 if guest.immediate8() == 3 => Class::Plain,
             _ => Class::Emulate,
         },
         // Far transfers, and transactions, which cpuid hides.

@@ -237,6 +237,7 @@ impl Translator {
                 if !P::INTERCEPT_NONDETERMINISTIC && what != Nondeterministic::Cpuid =>
             {
                 self.out.raw(bytes);
+                self.out.exit_jump(next, linkable);
             }
             Class::Nondeterministic(_) | Class::Emulate => {
                 self.out.exit_fixed(pc, target::exit_emulate());
@@ -322,7 +323,7 @@ fn continues(guest: &Instruction) -> bool {
         // Cpuid always, the others only under a policy that intercepts them; ending the block in
         // both cases keeps blocks the same whatever the policy.
         Class::Nondeterministic(_) => false,
-        Class::Plain => !matches!(guest.code(), Code::Ud2 | Code::Hlt | Code::Int3),
+        Class::Plain => !matches!(guest.code(), Code::Ud2 | Code::Hlt | Code::Int3 | Code::Int1 | Code::Int_imm8),
         _ => false,
     }
 }

@@ -51,6 +51,18 @@ impl Item {
     }
 }
 
+/// An item, and the unit it belongs to: items that make sense only together.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// The unit's number; the pieces of [`ENDING`] are in every body.
+    pub unit: usize,
+    /// The item.
+    pub item: Item,
+}
+
+/// The unit that leads a body to [`EXIT`].
+pub const ENDING: usize = 0;
+
 /// An encoded body.
 #[derive(Clone, Debug, Default)]
 pub struct Assembled {
@@ -60,23 +72,27 @@ pub struct Assembled {
     pub offsets: Vec<usize>,
 }
 
-/// Encodes `items` for address `base`; `exit` is the address of [`EXIT`].
+/// Encodes `body` for address `base`; `exit` is the address of [`EXIT`].
 ///
 /// # Errors
 /// When an operand cannot be encoded, a branch is out of range or a label is missing.
-pub fn assemble(items: &[Item], base: u64, exit: u64) -> Result<Assembled> {
-    let count = items.iter().filter_map(|item| if let Item::Place(label) = item { Some(*label) } else { None });
-    let mut labels: Vec<Option<u64>> = vec![None; count.max().unwrap_or(EXIT) + 1];
+pub fn assemble(body: &[Piece], base: u64, exit: u64) -> Result<Assembled> {
+    let items = || body.iter().map(|piece| &piece.item);
+    let placed = items().filter_map(|item| match item {
+        Item::Place(label) => Some(*label),
+        _ => None,
+    });
+    let mut labels: Vec<Option<u64>> = vec![None; placed.max().unwrap_or(EXIT) + 1];
     labels[EXIT] = Some(exit);
     let mut address = base;
-    for item in items {
+    for item in items() {
         if let Item::Place(label) = item {
             labels[*label] = Some(address);
         }
         address += encode(item, address, |_| Some(address))?.len() as u64;
     }
     let mut assembled = Assembled::default();
-    for item in items {
+    for item in items() {
         assembled.offsets.push(assembled.bytes.len());
         let here = base + assembled.bytes.len() as u64;
         let bytes = encode(item, here, |label| labels.get(label).copied().flatten())?;
@@ -91,7 +107,9 @@ fn encode(item: &Item, address: u64, resolve: impl Fn(Label) -> Option<u64>) -> 
     match item {
         Item::Plain(instruction) => instruction_bytes(&[], instruction, address),
         Item::Prefixed(prefix, instruction) => instruction_bytes(&[*prefix], instruction, address),
-        Item::Branch(instruction, label) => branch_bytes(&[], instruction, target(*label)?, address),
+        Item::Branch(instruction, label) => {
+            branch_bytes(&[], instruction, target(*label)?, address)
+        }
         Item::PrefixedBranch(prefixes, instruction, label) => {
             branch_bytes(prefixes, instruction, target(*label)?, address)
         }
@@ -111,7 +129,12 @@ fn encode(item: &Item, address: u64, resolve: impl Fn(Label) -> Option<u64>) -> 
     }
 }
 
-fn branch_bytes(prefixes: &[u8], branch: &Instruction, target: u64, address: u64) -> Result<Vec<u8>> {
+fn branch_bytes(
+    prefixes: &[u8],
+    branch: &Instruction,
+    target: u64,
+    address: u64,
+) -> Result<Vec<u8>> {
     let mut branch = *branch;
     match branch.op0_kind() {
         OpKind::NearBranch16 => branch.set_near_branch16(target as u16),
@@ -121,9 +144,15 @@ fn branch_bytes(prefixes: &[u8], branch: &Instruction, target: u64, address: u64
 }
 
 /// Encodes `instruction` at `address`, behind `prefixes`.
-pub fn instruction_bytes(prefixes: &[u8], instruction: &Instruction, address: u64) -> Result<Vec<u8>> {
+pub fn instruction_bytes(
+    prefixes: &[u8],
+    instruction: &Instruction,
+    address: u64,
+) -> Result<Vec<u8>> {
     let mut encoder = Encoder::new(64);
-    encoder.encode(instruction, address + prefixes.len() as u64).map_err(|error| anyhow!("{error}"))?;
+    encoder
+        .encode(instruction, address + prefixes.len() as u64)
+        .map_err(|error| anyhow!("{error}"))?;
     let mut bytes = prefixes.to_vec();
     bytes.extend_from_slice(&encoder.take_buffer());
     Ok(bytes)

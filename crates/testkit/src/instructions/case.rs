@@ -3,16 +3,16 @@
 //! Each class of test features some codes, dealt out in random order so that every one of them
 //! gets its turn, and fills the bodies up with others, so that a block holds a mixture.
 
-use super::assembly::{EXIT, Item};
+use super::assembly::Piece;
 use super::class::{Body, Plan};
 use super::control_flow::Flow;
 use super::cpu::Cpu;
 use super::layout::Layout;
-use super::operands::Operands;
+use super::operands::{Operands, Style};
 use super::random::Random;
 use super::recipes::{bare, plain};
 use super::setting::{ALIGNMENT, Hazards, Setting};
-use iced_x86::{Code, Instruction};
+use iced_x86::{Code, Instruction, OpCodeOperandKind};
 
 /// One test case.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct Case {
     /// Which of the guest's state images it starts from.
     pub image: usize,
     /// What it executes.
-    pub body: Vec<Item>,
+    pub body: Vec<Piece>,
 }
 
 /// Bytes at the end of the code segment, behind which nothing is mapped: `inc eax`, then a `mov`
@@ -49,18 +49,35 @@ pub struct CaseGenerator<'a> {
 
 impl<'a> CaseGenerator<'a> {
     /// Cases of one class for a guest that has `images` state images and whose code ends at `code_end`.
-    pub fn new(cpu: &'a Cpu, layout: Layout, plan: &'a Plan, seed: u64, images: usize, code_end: u64) -> Self {
-        CaseGenerator { cpu, layout, plan, random: Random::new(seed), deck: Vec::new(), images, code_end }
+    pub fn new(
+        cpu: &'a Cpu,
+        layout: Layout,
+        plan: &'a Plan,
+        seed: u64,
+        images: usize,
+        code_end: u64,
+    ) -> Self {
+        CaseGenerator {
+            cpu,
+            layout,
+            plan,
+            random: Random::new(seed),
+            deck: Vec::new(),
+            images,
+            code_end,
+        }
     }
 
     /// The next case.
     pub fn case(&mut self) -> Case {
         // Where most featured codes end the case, a second one would not be reached.
-        let most = if matches!(self.plan.body, Body::FarBranches | Body::ShortBranches) { 1 } else { 3 };
+        let most =
+            if matches!(self.plan.body, Body::FarBranches | Body::ShortBranches) { 1 } else { 3 };
         let featured_count = self.random.below(most) + 1;
         let featured: Vec<Code> = (0..featured_count).map(|_| self.deal()).collect();
         let filler_count = self.random.below(4);
-        let filler: Vec<Code> = (0..filler_count).map(|_| self.random.pick(&self.plan.filler)).collect();
+        let filler: Vec<Code> =
+            (0..filler_count).map(|_| self.random.pick(&self.plan.filler)).collect();
         let mut order: Vec<Code> = featured.iter().chain(&filler).copied().collect();
         let start = Start { image: self.random.below(self.images as u64) as usize };
         if self.plan.body == Body::Straight {
@@ -80,22 +97,24 @@ impl<'a> CaseGenerator<'a> {
     }
 
     fn straight(&mut self, order: Vec<Code>, start: Start) -> Case {
-        let mut setting = Setting::new(&mut self.random, self.layout, &order, self.plan.style.hazards);
+        let hazardous = self.random.percent(self.plan.hazards);
+        let hazards = if hazardous { Hazards::Memory } else { Hazards::None };
+        let mut setting = Setting::new(&mut self.random, self.layout, &order, hazards);
         if self.plan.alignment_checks && self.random.percent(50) {
             setting.flags |= ALIGNMENT;
         }
         let initial = setting.clone();
-        let mut body = Vec::new();
-        let mut operands = Operands::new(self.cpu, &mut self.random, &mut setting, self.plan.style);
+        let style = Style { hazards, ..self.plan.style };
+        let moves_stack = if self.plan.moves_stack { 15 } else { 0 };
+        let mut operands = Operands::new(self.cpu, &mut self.random, &mut setting, style);
+        let mut flow = Flow::new(&mut operands, &self.plan.filler);
         for code in order {
-            if self.plan.moves_stack && operands.random.percent(15) {
-                body.extend(operands.stack_adjustment().into_iter().flatten());
+            if flow.percent(moves_stack) {
+                flow.stack_adjustment();
             }
-            body.extend(operands.items(code).into_iter().flatten());
+            flow.instruction(code);
         }
-        let exit = Instruction::with_branch(Code::Jmp_rel32_64, 0).expect("a jump");
-        body.push(Item::Branch(exit, EXIT));
-        start.case(&initial, body)
+        start.case(&initial, flow.finish())
     }
 
     fn flowing(&mut self, featured: &[Code], all: Vec<Code>, start: Start) -> Case {
@@ -107,7 +126,9 @@ impl<'a> CaseGenerator<'a> {
             flow.ordinary(2);
             match self.plan.body {
                 Body::Branches => flow.snippet(code),
-                Body::FarBranches if code.op_code().op_kinds().iter().any(|kind| *kind == iced_x86::OpCodeOperandKind::mem) => {
+                Body::FarBranches
+                    if code.op_code().op_kinds().contains(&OpCodeOperandKind::mem) =>
+                {
                     flow.far_branch(code);
                 }
                 Body::FarBranches => flow.far_return(code),
@@ -125,20 +146,33 @@ impl<'a> CaseGenerator<'a> {
         let mut setting = Setting::new(&mut self.random, self.layout, &[], Hazards::None);
         let initial = setting.clone();
         let Layout { scratch, read_only, .. } = self.layout;
-        let nowhere = [0, 0x1000, scratch, scratch - 0x800, read_only, 0x8000_0000_0000_0000, 0x0000_8000_0000_0000];
+        let nowhere = [
+            0,
+            0x1000,
+            scratch,
+            scratch - 0x800,
+            read_only,
+            0x8000_0000_0000_0000,
+            0x0000_8000_0000_0000,
+        ];
         let cliff = self.code_end - 1 - self.random.below(CLIFF.len() as u64);
-        let kind = self.random.below(3);
+        let kind = self.random.below(5);
         let target = self.random.pick(&nowhere);
+        let bad_memory = setting.hazardous_address(&mut self.random, 8);
         let mut operands = Operands::new(self.cpu, &mut self.random, &mut setting, self.plan.style);
         let mut flow = Flow::new(&mut operands, &self.plan.filler);
         flow.ordinary(3);
         match kind {
             0 => flow.transfer_to(target),
             1 => flow.transfer_to(cliff),
+            2 => flow.transfer_with_stack_at(bad_memory),
+            3 => flow.transfer_through(bad_memory),
             _ => {
                 // The trap flag: a signal after the instruction behind popf.
                 let flags = Instruction::with1(Code::Pushq_imm32, 0x302).expect("a push");
+                flow.begin();
                 flow.extend(vec![plain(flags), bare(Code::Popfq)]);
+                flow.any_transfer_or_not();
                 flow.ordinary(3);
             }
         }
@@ -152,7 +186,7 @@ struct Start {
 }
 
 impl Start {
-    fn case(self, setting: &Setting, body: Vec<Item>) -> Case {
+    fn case(self, setting: &Setting, body: Vec<Piece>) -> Case {
         Case {
             registers: setting.registers,
             flags: setting.flags,

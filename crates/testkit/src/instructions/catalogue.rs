@@ -83,7 +83,11 @@ impl Catalogue {
 
     /// The codes of some groups.
     pub fn codes(&self, groups: &[Group]) -> Vec<Code> {
-        self.entries.iter().filter(|(_, group)| groups.contains(group)).map(|&(code, _)| code).collect()
+        self.entries
+            .iter()
+            .filter(|(_, group)| groups.contains(group))
+            .map(|&(code, _)| code)
+            .collect()
     }
 
     /// All codes with their groups.
@@ -107,14 +111,17 @@ fn is_available(cpu: &Cpu, code: Code) -> bool {
 pub fn exclusion(code: Code) -> Option<&'static str> {
     use Mnemonic::*;
     match code.mnemonic() {
-        Rdtsc | Rdtscp | Rdrand | Rdseed | Rdpid | Rdpmc => Some("the result differs from run to run"),
-        Monitor | Mwait | Monitorx | Mwaitx | Umonitor | Umwait | Tpause => Some("waits for an event"),
+        Rdtsc | Rdtscp | Rdrand | Rdseed | Rdpid | Rdpmc => {
+            Some("the result differs from run to run")
+        }
+        Monitor | Mwait | Monitorx | Mwaitx | Umonitor | Umwait | Tpause => {
+            Some("waits for an event")
+        }
         Xbegin | Xend | Xabort | Xtest => Some("transactions abort at any time"),
         Sysenter => Some("returns to an address the kernel chose"),
         Wrpkru => Some("takes access to all memory away"),
-        Incsspd | Incsspq | Rstorssp | Saveprevssp | Wrssd | Wrssq | Wrussd | Wrussq | Setssbsy | Clrssbsy => {
-            Some("needs a shadow stack")
-        }
+        Incsspd | Incsspq | Rstorssp | Saveprevssp | Wrssd | Wrssq | Wrussd | Wrussq | Setssbsy
+        | Clrssbsy => Some("needs a shadow stack"),
         Enqcmd | Enqcmds => Some("needs a device"),
         _ => match code {
             // The decoder knows two forms of UD0; this one lacks the operands the processor skips.
@@ -132,22 +139,30 @@ fn group(code: Code) -> Group {
         matches!(kind, OpCodeOperandKind::br16_1 | OpCodeOperandKind::br16_2)
     };
     match code.mnemonic() {
-        Cpuid | Xgetbv | Syscall | Sgdt | Sidt | Sldt | Str | Smsw | Verr | Verw | Lar | Lsl | Rdpkru => {
+        Cpuid | Xgetbv | Syscall | Sgdt | Sidt | Sldt | Str | Smsw | Verr | Verw | Lar | Lsl
+        | Rdpkru => {
             return Group::System;
         }
         Clac | Stac | Rsm => return Group::Trap,
         Retf | Iret | Iretd | Iretq => return Group::Far,
         Xlatb => return Group::Strings,
         Rdfsbase | Rdgsbase | Wrfsbase | Wrgsbase | Lfs | Lgs | Lss => return Group::Segment,
-        Ldmxcsr | Stmxcsr | Vldmxcsr | Vstmxcsr | Fldenv | Fnstenv | Fstenv | Frstor | Fnsave | Fsave | Fldcw => {
+        Ldmxcsr | Stmxcsr | Vldmxcsr | Vstmxcsr | Fldenv | Fnstenv | Fstenv | Frstor | Fnsave
+        | Fsave | Fldcw => {
             return Group::State;
         }
         _ => {}
     }
     match code {
-        Code::Call_m1616 | Code::Call_m1632 | Code::Call_m1664 | Code::Jmp_m1616 | Code::Jmp_m1632
+        Code::Call_m1616
+        | Code::Call_m1632
+        | Code::Call_m1664
+        | Code::Jmp_m1616
+        | Code::Jmp_m1632
         | Code::Jmp_m1664 => return Group::Far,
-        Code::Call_rm16 | Code::Jmp_rm16 | Code::Retnw | Code::Retnw_imm16 => return Group::ShortBranch,
+        Code::Call_rm16 | Code::Jmp_rm16 | Code::Retnw | Code::Retnw_imm16 => {
+            return Group::ShortBranch;
+        }
         _ => {}
     }
     if info.is_privileged() || !info.cpl3() || info.is_input_output() {
@@ -188,7 +203,9 @@ fn group(code: Code) -> Group {
     }
     match info.encoding() {
         EncodingKind::EVEX => Group::Avx512,
-        EncodingKind::VEX | EncodingKind::XOP if features.iter().all(is_general_purpose) => Group::Integer,
+        EncodingKind::VEX | EncodingKind::XOP if features.iter().all(is_general_purpose) => {
+            Group::Integer
+        }
         EncodingKind::VEX if info.op_kinds().iter().any(is_opmask) => Group::Avx512,
         EncodingKind::VEX | EncodingKind::XOP => Group::Avx,
         EncodingKind::D3NOW => Group::Sse,
@@ -200,7 +217,10 @@ fn group(code: Code) -> Group {
 /// Whether an operand addresses memory through a vector of indices.
 pub fn is_vector_indexed(kind: &OpCodeOperandKind) -> bool {
     use OpCodeOperandKind::*;
-    matches!(kind, mem_vsib32x | mem_vsib32y | mem_vsib32z | mem_vsib64x | mem_vsib64y | mem_vsib64z)
+    matches!(
+        kind,
+        mem_vsib32x | mem_vsib32y | mem_vsib32z | mem_vsib64x | mem_vsib64y | mem_vsib64z
+    )
 }
 
 fn is_opmask(kind: &OpCodeOperandKind) -> bool {
@@ -212,8 +232,36 @@ fn is_general_purpose(feature: &CpuidFeature) -> bool {
     use CpuidFeature::*;
     matches!(
         feature,
-        INTEL8086 | INTEL186 | INTEL286 | INTEL386 | INTEL486 | X64 | ADX | BMI1 | BMI2 | TBM | CET_IBT | CET_SS
-            | CLDEMOTE | CLFLUSHOPT | CLFSH | CLWB | CLZERO | CMOV | CMPXCHG16B | CX8 | LZCNT | MOVBE | MOVDIR64B
-            | MOVDIRI | MULTIBYTENOP | PAUSE | POPCNT | PREFETCHW | SERIALIZE | RAO_INT | CMPCCXADD
+        INTEL8086
+            | INTEL186
+            | INTEL286
+            | INTEL386
+            | INTEL486
+            | X64
+            | ADX
+            | BMI1
+            | BMI2
+            | TBM
+            | CET_IBT
+            | CET_SS
+            | CLDEMOTE
+            | CLFLUSHOPT
+            | CLFSH
+            | CLWB
+            | CLZERO
+            | CMOV
+            | CMPXCHG16B
+            | CX8
+            | LZCNT
+            | MOVBE
+            | MOVDIR64B
+            | MOVDIRI
+            | MULTIBYTENOP
+            | PAUSE
+            | POPCNT
+            | PREFETCHW
+            | SERIALIZE
+            | RAO_INT
+            | CMPCCXADD
     )
 }

@@ -10,9 +10,12 @@ use super::report::{Difference, report};
 use super::run::{Executable, Outcome, Runner};
 use super::{Catalogue, case::Case};
 use anyhow::{Result, bail, ensure};
+use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Differing cases that are reduced and reported in full; the others are only counted.
+/// Differing cases that are reduced; the others are only counted.
+const REDUCED: usize = 40;
+/// Problems, as told apart by their signatures, that are reported in full.
 const REPORTED: usize = 8;
 /// Crashes after which the rest of a guest's cases is given up.
 const CRASHES: usize = 12;
@@ -31,9 +34,19 @@ pub fn check(retro: &Path, class: Class, seeds: impl IntoIterator<Item = u64>) -
     for seed in seeds {
         for placement in [Placement::Low, Placement::High] {
             let guest = Guest::generate(&cpu, &plan, class, placement, seed)?;
-            let comparison = Comparison { cpu: &cpu, retro, keep_pointers: plan.style.x87_pointers, placement, class, seed };
+            let comparison = Comparison {
+                cpu: &cpu,
+                retro,
+                keep_pointers: plan.style.x87_pointers,
+                placement,
+                class,
+                seed,
+            };
             let mut differing = comparison.differing_cases(guest.clone())?;
             for _ in 0..comparison.repetitions() {
+                if differing.is_empty() {
+                    break;
+                }
                 let again = comparison.differing_cases(guest.clone())?;
                 differing.retain(|case| again.contains(case));
             }
@@ -129,13 +142,20 @@ impl Comparison<'_> {
     }
 
     /// Cases that differ, and the case in which the second run ended early.
-    fn compare(&self, expected: &Outcome, actual: &Outcome, cases: usize) -> (Vec<usize>, Option<usize>) {
-        let (expected_records, actual_records) = (records(&expected.output), records(&actual.output));
+    fn compare(
+        &self,
+        expected: &Outcome,
+        actual: &Outcome,
+        cases: usize,
+    ) -> (Vec<usize>, Option<usize>) {
+        let (expected_records, actual_records) =
+            (records(&expected.output), records(&actual.output));
         let mut differing: Vec<usize> = expected_records
             .iter()
             .zip(&actual_records)
             .filter(|(left, right)| {
-                left.comparable(self.cpu, self.keep_pointers) != right.comparable(self.cpu, self.keep_pointers)
+                left.comparable(self.cpu, self.keep_pointers)
+                    != right.comparable(self.cpu, self.keep_pointers)
             })
             .map(|(left, _)| left.case())
             .collect();
@@ -146,13 +166,27 @@ impl Comparison<'_> {
     }
 
     fn describe(&self, guest: &Guest, differing: &[usize]) -> Result<String> {
-        let mut text = format!("{}: {} of {} cases differ\n", self.name(), differing.len(), guest.cases.len());
-        for &case in differing.iter().take(REPORTED) {
-            text += &format!("\n--- case {case}\n");
-            match reduce(self, guest, guest.cases[case].clone())? {
-                Some(difference) => text += &report(&difference, &self.name(), case)?,
-                None => text += "differs only after the cases before it\n",
+        let mut text =
+            format!("{}: {} of {} cases differ\n", self.name(), differing.len(), guest.cases.len());
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for &case in differing.iter().take(REDUCED) {
+            let difference = reduce(self, guest, guest.cases[case].clone())?;
+            let alone = "differs only after the cases before it";
+            let signature = difference.as_ref().map_or(alone.into(), Difference::signature);
+            let count = counts.entry(signature).or_default();
+            *count += 1;
+            let is_new = *count == 1;
+            if is_new && counts.len() <= REPORTED {
+                text += &format!("\n--- case {case}\n");
+                text += &match difference {
+                    Some(difference) => report(&difference, &self.name(), case)?,
+                    None => format!("{alone}\n"),
+                };
             }
+        }
+        text += "\nproblems among the reduced cases:\n";
+        for (signature, count) in counts {
+            text += &format!("  {count:>3}x  {signature}\n");
         }
         Ok(text)
     }

@@ -118,6 +118,8 @@ pub struct Plan {
     pub moves_stack: bool,
     /// Whether cases run with alignment checks on.
     pub alignment_checks: bool,
+    /// Percentage of cases whose memory operands may fault on purpose.
+    pub hazards: u64,
     /// Percentage of cases that raise a signal without a featured code.
     pub traps: u64,
     /// Whether the scratch template holds XSAVE images.
@@ -159,6 +161,7 @@ impl Plan {
             body: Body::Straight,
             moves_stack: false,
             alignment_checks: false,
+            hazards: 0,
             traps: 0,
             has_images: false,
             cases: 800,
@@ -179,7 +182,9 @@ impl Plan {
             }
             Class::Strings => own(group(Group::Strings)),
             Class::Stack => Plan { moves_stack: true, ..own(group(Group::Stack)) },
-            Class::ControlFlow => Plan { body: Body::Branches, cases: 1500, ..featuring(group(Group::Branch)) },
+            Class::ControlFlow => {
+                Plan { body: Body::Branches, cases: 1500, ..featuring(group(Group::Branch)) }
+            }
             Class::X87 => own(group(Group::X87)),
             Class::Sse => own(group(Group::Sse)),
             Class::Avx => Plan { cases: 1000, ..own(group(Group::Avx)) },
@@ -192,10 +197,28 @@ impl Plan {
             Class::X87Pointers => {
                 let style = Style { x87_pointers: true, ..ORDINARY };
                 let filler = catalogue.codes(&[Group::X87]);
-                Plan { filler, style, has_images: true, cases: 300, ..featuring(group(Group::State)) }
+                Plan {
+                    filler,
+                    style,
+                    has_images: true,
+                    cases: 300,
+                    ..featuring(group(Group::State))
+                }
             }
-            Class::Fs => segment_plan(&base, catalogue, Mnemonic::Rdfsbase, Mnemonic::Wrfsbase, Segments { fs: 60, gs: 0 }),
-            Class::Gs => segment_plan(&base, catalogue, Mnemonic::Rdgsbase, Mnemonic::Wrgsbase, Segments { fs: 5, gs: 60 }),
+            Class::Fs => segment_plan(
+                &base,
+                catalogue,
+                Mnemonic::Rdfsbase,
+                Mnemonic::Wrfsbase,
+                Segments { fs: 60, gs: 0 },
+            ),
+            Class::Gs => segment_plan(
+                &base,
+                catalogue,
+                Mnemonic::Rdgsbase,
+                Mnemonic::Wrgsbase,
+                Segments { fs: 5, gs: 60 },
+            ),
             Class::SegmentLoads => {
                 let loads = |code: &Code| loads_segment(*code);
                 let style = Style { segments: Segments { fs: 0, gs: 0 }, ..ORDINARY };
@@ -203,23 +226,38 @@ impl Plan {
                 Plan { style, cases: 200, ..featuring(featured) }
             }
             Class::System => Plan { cases: 400, ..featuring(group(Group::System)) },
-            Class::FarBranches => Plan { body: Body::FarBranches, cases: 400, ..featuring(group(Group::Far)) },
-            Class::ShortBranches => {
-                Plan { body: Body::ShortBranches, cases: 400, ..featuring(group(Group::ShortBranch)) }
+            Class::FarBranches => {
+                Plan { body: Body::FarBranches, cases: 400, ..featuring(group(Group::Far)) }
             }
+            Class::ShortBranches => Plan {
+                body: Body::ShortBranches,
+                cases: 400,
+                ..featuring(group(Group::ShortBranch))
+            },
             Class::Mixed => Plan { cases: 1500, ..own(catalogue.codes(&MIXABLE)) },
             Class::MemoryFaults => {
                 let with_state: Vec<Group> = MIXABLE.into_iter().chain([Group::State]).collect();
-                let featured = catalogue.codes(&with_state).into_iter().filter(|code| touches_memory(*code)).collect();
-                let style = Style { in_memory: 92, hazards: Hazards::Memory, ..ORDINARY };
-                Plan { style, has_images: true, cases: 2000, ..featuring(featured) }
+                let featured = catalogue
+                    .codes(&with_state)
+                    .into_iter()
+                    .filter(|code| touches_memory(*code))
+                    .collect();
+                let style = Style { in_memory: 92, ..ORDINARY };
+                Plan { style, hazards: 100, has_images: true, cases: 2000, ..featuring(featured) }
             }
             Class::FloatFaults => {
-                let featured = catalogue.codes(&[Group::X87, Group::Sse, Group::Avx, Group::Avx512]);
+                let featured =
+                    catalogue.codes(&[Group::X87, Group::Sse, Group::Avx, Group::Avx512]);
                 Plan { exceptions: Exceptions::Unmasked, cases: 1500, ..own(featured) }
             }
             Class::AlignmentFaults => {
-                let featured = catalogue.codes(&[Group::Integer, Group::Strings, Group::Stack, Group::Sse, Group::Avx]);
+                let featured = catalogue.codes(&[
+                    Group::Integer,
+                    Group::Strings,
+                    Group::Stack,
+                    Group::Sse,
+                    Group::Avx,
+                ]);
                 Plan { alignment_checks: true, ..own(featured) }
             }
             Class::Traps => Plan { traps: 35, ..featuring(group(Group::Trap)) },
@@ -237,7 +275,13 @@ impl Plan {
     }
 }
 
-fn segment_plan(base: &Plan, catalogue: &Catalogue, reads: Mnemonic, writes: Mnemonic, segments: Segments) -> Plan {
+fn segment_plan(
+    base: &Plan,
+    catalogue: &Catalogue,
+    reads: Mnemonic,
+    writes: Mnemonic,
+    segments: Segments,
+) -> Plan {
     let mut featured: Vec<Code> = catalogue
         .codes(&[Group::Segment])
         .into_iter()
@@ -249,14 +293,22 @@ fn segment_plan(base: &Plan, catalogue: &Catalogue, reads: Mnemonic, writes: Mne
                 || mnemonic == Mnemonic::Push
         })
         .collect();
-    let filler = catalogue.codes(&MIXABLE).into_iter().filter(|code| touches_memory(*code)).collect();
+    let filler =
+        catalogue.codes(&MIXABLE).into_iter().filter(|code| touches_memory(*code)).collect();
     featured.sort_unstable();
-    Plan { featured, filler, style: Style { segments, in_memory: 85, ..ORDINARY }, ..base.clone() }
+    Plan {
+        featured,
+        filler,
+        hazards: 25,
+        style: Style { segments, in_memory: 85, ..ORDINARY },
+        ..base.clone()
+    }
 }
 
 fn loads_segment(code: Code) -> bool {
     let writes_selector = matches!(code.op_code().op0_kind(), OpCodeOperandKind::seg_reg);
-    writes_selector || matches!(code.mnemonic(), Mnemonic::Pop | Mnemonic::Lfs | Mnemonic::Lgs | Mnemonic::Lss)
+    writes_selector
+        || matches!(code.mnemonic(), Mnemonic::Pop | Mnemonic::Lfs | Mnemonic::Lgs | Mnemonic::Lss)
 }
 
 /// Whether an instruction can have a memory operand, named or not.
@@ -265,8 +317,20 @@ fn touches_memory(code: Code) -> bool {
     let is_memory = |kind: &OpCodeOperandKind| {
         matches!(
             kind,
-            mem | mem_offs | r8_or_mem | r16_or_mem | r32_or_mem | r64_or_mem | mm_or_mem | xmm_or_mem | ymm_or_mem
-                | zmm_or_mem | k_or_mem | seg_rSI | es_rDI | seg_rDI | seg_rBX_al
+            mem | mem_offs
+                | r8_or_mem
+                | r16_or_mem
+                | r32_or_mem
+                | r64_or_mem
+                | mm_or_mem
+                | xmm_or_mem
+                | ymm_or_mem
+                | zmm_or_mem
+                | k_or_mem
+                | seg_rSI
+                | es_rDI
+                | seg_rDI
+                | seg_rBX_al
         ) || super::catalogue::is_vector_indexed(kind)
     };
     code.op_code().op_kinds().iter().any(is_memory) || code.is_stack_instruction()

@@ -9,11 +9,13 @@
 //! Invariant: all branches go forward except those that close a loop of a known count, so every
 //! body terminates.
 
-use super::assembly::{EXIT, Item, Label};
+use super::assembly::{ENDING, EXIT, Item, Label, Piece};
 use super::operands::Operands;
 use super::recipes::{bare, plain};
 use super::registers::{RAX, RBP, RCX, wide};
-use iced_x86::{Code, FlowControl, Instruction, MemoryOperand, Mnemonic, Register};
+use iced_x86::{
+    Code, FlowControl, Instruction, MemoryOperand, Mnemonic, OpCodeOperandKind, Register,
+};
 
 /// An instruction with operands that are known to fit its code.
 macro_rules! instruction {
@@ -29,34 +31,79 @@ macro_rules! instruction {
 pub struct Flow<'a, 'b> {
     operands: &'a mut Operands<'b>,
     filler: &'a [Code],
-    items: Vec<Item>,
+    body: Vec<Piece>,
     /// Functions and literals, placed behind the jump to [`EXIT`].
-    tail: Vec<Item>,
+    tail: Vec<Piece>,
     last_label: Label,
+    last_unit: usize,
+    /// The unit of the snippet under construction.
+    unit: usize,
 }
 
 impl<'a, 'b> Flow<'a, 'b> {
     /// A body whose ordinary instructions come from `filler`.
     pub fn new(operands: &'a mut Operands<'b>, filler: &'a [Code]) -> Flow<'a, 'b> {
-        Flow { operands, filler, items: Vec::new(), tail: Vec::new(), last_label: EXIT }
+        Flow {
+            operands,
+            filler,
+            body: Vec::new(),
+            tail: Vec::new(),
+            last_label: EXIT,
+            last_unit: ENDING,
+            unit: ENDING,
+        }
     }
 
     /// Ends the body.
-    pub fn finish(mut self) -> Vec<Item> {
-        let exit = branch(Code::Jmp_rel32_64);
-        self.items.push(Item::Branch(exit, EXIT));
-        self.items.append(&mut self.tail);
-        self.items
+    pub fn finish(mut self) -> Vec<Piece> {
+        let item = Item::Branch(branch(Code::Jmp_rel32_64), EXIT);
+        self.body.push(Piece { unit: ENDING, item });
+        self.body.append(&mut self.tail);
+        self.body
+    }
+
+    /// Starts a unit; what is added from now on belongs to it, except ordinary instructions.
+    pub fn begin(&mut self) {
+        self.last_unit += 1;
+        self.unit = self.last_unit;
+    }
+
+    fn push(&mut self, item: Item) {
+        self.body.push(Piece { unit: self.unit, item });
+    }
+
+    fn push_to_tail(&mut self, item: Item) {
+        self.tail.push(Piece { unit: self.unit, item });
+    }
+
+    /// True in `percent` of a hundred calls.
+    pub fn percent(&mut self, percent: u64) -> bool {
+        self.operands.random.percent(percent)
+    }
+
+    /// Adds one instruction, with what it needs.
+    pub fn instruction(&mut self, code: Code) {
+        self.begin();
+        let items = self.operands.items(code).into_iter().flatten().collect();
+        self.extend(items);
+    }
+
+    /// Adds an adjustment of the stack pointer.
+    pub fn stack_adjustment(&mut self) {
+        self.begin();
+        let items = self.operands.stack_adjustment().into_iter().flatten().collect();
+        self.extend(items);
     }
 
     /// Adds up to `most` ordinary instructions.
     pub fn ordinary(&mut self, most: u64) {
-        let items = self.ordinary_items(most);
-        self.items.extend(items);
+        let pieces = self.ordinary_pieces(most);
+        self.body.extend(pieces);
     }
 
     /// Adds the snippet that a near branch code stands for.
     pub fn snippet(&mut self, code: Code) {
+        self.begin();
         match code.flow_control() {
             FlowControl::ConditionalBranch => self.conditional(code),
             FlowControl::UnconditionalBranch => self.jump(code),
@@ -73,33 +120,36 @@ impl<'a, 'b> Flow<'a, 'b> {
     }
 
     fn place(&mut self, label: Label) {
-        self.items.push(Item::Place(label));
+        self.push(Item::Place(label));
     }
 
     fn plain(&mut self, instruction: Instruction) {
-        self.items.push(plain(instruction));
+        self.push(plain(instruction));
     }
 
-    fn ordinary_items(&mut self, most: u64) -> Vec<Item> {
-        let count = self.operands.random.below(most + 1);
-        (0..count)
-            .filter_map(|_| {
-                let code = self.operands.random.pick(self.filler);
-                self.operands.items(code)
-            })
-            .flatten()
-            .collect()
+    /// Each ordinary instruction is a unit of its own.
+    fn ordinary_pieces(&mut self, most: u64) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        for _ in 0..self.operands.random.below(most + 1) {
+            let code = self.operands.random.pick(self.filler);
+            self.last_unit += 1;
+            let unit = self.last_unit;
+            let items = self.operands.items(code).into_iter().flatten();
+            pieces.extend(items.map(|item| Piece { unit, item }));
+        }
+        pieces
     }
 
     /// Bytes nobody executes.
     fn junk(&mut self) {
         let count = self.operands.random.below(9);
         let bytes = (0..count).map(|_| self.operands.random.bits() as u8).collect();
-        self.items.push(Item::Bytes(bytes));
+        self.push(Item::Bytes(bytes));
     }
 
     fn conditional(&mut self, code: Code) {
-        let is_counting = matches!(code.mnemonic(), Mnemonic::Loop | Mnemonic::Loope | Mnemonic::Loopne);
+        let is_counting =
+            matches!(code.mnemonic(), Mnemonic::Loop | Mnemonic::Loope | Mnemonic::Loopne);
         if is_counting && self.operands.counter_is_free() && self.operands.random.percent(60) {
             self.counted_loop(code);
             return;
@@ -107,15 +157,15 @@ impl<'a, 'b> Flow<'a, 'b> {
         let target = self.label();
         if self.operands.random.percent(10) {
             let hint = self.operands.random.pick(&[0x2e, 0x3e]);
-            self.items.push(Item::PrefixedBranch(vec![hint], branch(code), target));
+            self.push(Item::PrefixedBranch(vec![hint], branch(code), target));
         } else {
-            self.items.push(Item::Branch(branch(code), target));
+            self.push(Item::Branch(branch(code), target));
         }
         self.ordinary(2);
         if self.operands.random.percent(30) {
             // The other path also ends in a jump, over a third part.
             let join = self.label();
-            self.items.push(Item::Branch(branch(Code::Jmp_rel32_64), join));
+            self.push(Item::Branch(branch(Code::Jmp_rel32_64), join));
             self.place(target);
             self.ordinary(2);
             self.place(join);
@@ -131,19 +181,19 @@ impl<'a, 'b> Flow<'a, 'b> {
         let head = self.label();
         self.place(head);
         self.ordinary(2);
-        self.items.push(Item::Branch(branch(code), head));
+        self.push(Item::Branch(branch(code), head));
     }
 
     fn jump(&mut self, code: Code) {
         let rax_is_free = !self.operands.setting.reserved.has_general(RAX);
         if rax_is_free && self.operands.random.percent(15) {
             // jmp to its own second byte, where `inc eax` hides: two decodings of one byte.
-            self.items.push(Item::Bytes(vec![0xeb, 0xff, 0xc0]));
+            self.push(Item::Bytes(vec![0xeb, 0xff, 0xc0]));
             return;
         }
         let target = self.label();
         let prefixes = if self.operands.random.percent(10) { vec![0xf2] } else { Vec::new() };
-        self.items.push(Item::PrefixedBranch(prefixes, branch(code), target));
+        self.push(Item::PrefixedBranch(prefixes, branch(code), target));
         self.junk();
         self.place(target);
     }
@@ -153,7 +203,7 @@ impl<'a, 'b> Flow<'a, 'b> {
             0 => {
                 // call next; pop: how position-independent code finds itself.
                 let next = self.label();
-                self.items.push(Item::Branch(branch(code), next));
+                self.push(Item::Branch(branch(code), next));
                 self.place(next);
                 let register = self.operands.free_register();
                 self.plain(instruction!(Code::Pop_r64, wide(register)));
@@ -161,27 +211,24 @@ impl<'a, 'b> Flow<'a, 'b> {
             1 => {
                 // The function returns past bytes that follow the call.
                 let function = self.label();
-                self.items.push(Item::Branch(branch(code), function));
+                self.push(Item::Branch(branch(code), function));
                 let skipped = self.operands.random.below(12) as i32;
-                self.items.push(Item::Bytes(vec![0x0f; skipped as usize]));
-                self.tail.push(Item::Place(function));
+                self.push(Item::Bytes(vec![0x0f; skipped as usize]));
+                self.push_to_tail(Item::Place(function));
                 let stack_top = MemoryOperand::with_base(Register::RSP);
-                self.tail.push(plain(instruction!(Code::Add_rm64_imm8, stack_top, skipped)));
-                self.tail.push(bare(Code::Retnq));
+                self.push_to_tail(plain(instruction!(Code::Add_rm64_imm8, stack_top, skipped)));
+                self.push_to_tail(bare(Code::Retnq));
             }
             2 => {
-                // With the prefixes of a thread-local-storage access.
+                // With the prefixes of a thread-local-storage access. REX.W keeps the operand-size
+                // prefix from cutting the target where processors would.
                 let function = self.function();
-                self.items.push(Item::PrefixedBranch(vec![0x66, 0x66], branch(code), function));
-                if self.operands.cpu.is_amd {
-                    // There the operand-size prefix would cut the target; REX.W overrides it.
-                    let Some(Item::PrefixedBranch(prefixes, ..)) = self.items.last_mut() else { return };
-                    prefixes.push(0x48);
-                }
+                let prefixes = vec![0x66, 0x66, 0x48];
+                self.push(Item::PrefixedBranch(prefixes, branch(code), function));
             }
             _ => {
                 let function = self.function();
-                self.items.push(Item::Branch(branch(code), function));
+                self.push(Item::Branch(branch(code), function));
             }
         }
     }
@@ -189,27 +236,33 @@ impl<'a, 'b> Flow<'a, 'b> {
     /// A function behind the body's end.
     fn function(&mut self) -> Label {
         let function = self.label();
-        let mut items = vec![Item::Place(function)];
+        self.push_to_tail(Item::Place(function));
         if self.operands.random.percent(20) {
-            items.push(bare(Code::Endbr64));
+            self.push_to_tail(bare(Code::Endbr64));
         }
-        let frame = self.operands.random.percent(30) && !self.operands.setting.reserved.has_general(RBP);
+        let frame =
+            self.operands.random.percent(30) && !self.operands.setting.reserved.has_general(RBP);
         if frame {
-            items.push(plain(instruction!(Code::Push_r64, Register::RBP)));
-            items.push(plain(instruction!(Code::Mov_r64_rm64, Register::RBP, Register::RSP)));
+            self.push_to_tail(plain(instruction!(Code::Push_r64, Register::RBP)));
+            self.push_to_tail(plain(instruction!(
+                Code::Mov_r64_rm64,
+                Register::RBP,
+                Register::RSP
+            )));
             self.operands.setting.reserve(RBP);
         }
-        items.extend(self.ordinary_items(2));
+        let pieces = self.ordinary_pieces(2);
+        self.tail.extend(pieces);
         if frame {
-            items.push(bare(Code::Leaveq));
+            self.push_to_tail(bare(Code::Leaveq));
         }
-        items.push(match self.operands.random.below(4) {
+        let the_return = match self.operands.random.below(4) {
             0 => plain(instruction!(Code::Retnq_imm16, 8 * self.operands.random.below(4) as u32)),
             1 => Item::Prefixed(0xf2, Instruction::with(Code::Retnq)),
             2 => Item::Prefixed(0xf3, Instruction::with(Code::Retnq)),
             _ => bare(Code::Retnq),
-        });
-        self.tail.extend(items);
+        };
+        self.push_to_tail(the_return);
         function
     }
 
@@ -224,12 +277,12 @@ impl<'a, 'b> Flow<'a, 'b> {
         if self.operands.random.percent(40) {
             // A function that swaps its return address: the old one stays in a register.
             let function = self.label();
-            self.items.push(Item::Branch(branch(Code::Call_rel32_64), function));
+            self.push(Item::Branch(branch(Code::Call_rel32_64), function));
             self.junk();
-            self.tail.push(Item::Place(function));
+            self.push_to_tail(Item::Place(function));
             let stack_top = MemoryOperand::with_base(Register::RSP);
-            self.tail.push(plain(instruction!(Code::Xchg_rm64_r64, stack_top, wide(register))));
-            self.tail.push(plain(the_return));
+            self.push_to_tail(plain(instruction!(Code::Xchg_rm64_r64, stack_top, wide(register))));
+            self.push_to_tail(plain(the_return));
         } else {
             self.plain(instruction!(Code::Push_r64, wide(register)));
             self.plain(the_return);
@@ -251,9 +304,9 @@ impl<'a, 'b> Flow<'a, 'b> {
             1 => {
                 let literal = self.label();
                 let operand = MemoryOperand::with_base_displ_size(Register::RIP, 0, 8);
-                self.items.push(Item::Reference(instruction!(code, operand), literal));
-                self.tail.push(Item::Place(literal));
-                self.tail.push(Item::Address(target));
+                self.push(Item::Reference(instruction!(code, operand), literal));
+                self.push_to_tail(Item::Place(literal));
+                self.push_to_tail(Item::Address(target));
             }
             2 => {
                 let table = self.label();
@@ -261,11 +314,16 @@ impl<'a, 'b> Flow<'a, 'b> {
                 let entry = self.operands.random.between(0, 4);
                 let index = self.operands.setting.index;
                 let displacement = 8 * (entry - self.operands.setting.registers[index] as i64);
-                let operand =
-                    MemoryOperand::with_base_index_scale_displ_size(wide(register), wide(index), 8, displacement, 8);
+                let operand = MemoryOperand::with_base_index_scale_displ_size(
+                    wide(register),
+                    wide(index),
+                    8,
+                    displacement,
+                    8,
+                );
                 transfer = Some(instruction!(code, operand));
-                self.tail.push(Item::Place(table));
-                self.tail.extend((0..4).map(|_| Item::Address(target)));
+                self.push_to_tail(Item::Place(table));
+                (0..4).for_each(|_| self.push_to_tail(Item::Address(target)));
             }
             3 => {
                 self.load_address(register, target);
@@ -276,15 +334,17 @@ impl<'a, 'b> Flow<'a, 'b> {
                 self.load_address(register, target);
                 self.plain(instruction!(Code::Push_r64, wide(register)));
                 self.plain(instruction!(Code::Pushq_imm8, -3));
-                transfer = Some(instruction!(code, MemoryOperand::with_base_displ(Register::RSP, 8)));
+                transfer =
+                    Some(instruction!(code, MemoryOperand::with_base_displ(Register::RSP, 8)));
             }
         }
         if let Some(transfer) = transfer {
-            self.items.push(match self.operands.random.below(10) {
+            let item = match self.operands.random.below(10) {
                 0 => Item::Prefixed(0x3e, transfer),
                 1 => Item::Prefixed(0xf2, transfer),
                 _ => plain(transfer),
-            });
+            };
+            self.push(item);
         }
         if !is_call {
             self.junk();
@@ -296,14 +356,21 @@ impl<'a, 'b> Flow<'a, 'b> {
     pub fn load_address(&mut self, register: usize, label: Label) {
         if self.operands.random.percent(50) {
             let operand = MemoryOperand::with_base_displ_size(Register::RIP, 0, 8);
-            self.items.push(Item::Reference(instruction!(Code::Lea_r64_m, wide(register), operand), label));
+            self.push(Item::Reference(
+                instruction!(Code::Lea_r64_m, wide(register), operand),
+                label,
+            ));
         } else {
-            self.items.push(Item::Immediate(instruction!(Code::Mov_r64_imm64, wide(register), 0u64), label));
+            self.push(Item::Immediate(
+                instruction!(Code::Mov_r64_imm64, wide(register), 0u64),
+                label,
+            ));
         }
     }
 
     /// A return from a far call or an interrupt, to the next instruction.
     pub fn far_return(&mut self, code: Code) {
+        self.begin();
         let register = self.operands.free_register();
         let target = self.label();
         let is_interrupt = code.mnemonic() != Mnemonic::Retf;
@@ -321,7 +388,7 @@ impl<'a, 'b> Flow<'a, 'b> {
                     self.plain(instruction!(Code::Mov_r64_rm64, wide(stack), Register::RSP));
                     self.plain(instruction!(Code::Pushq_imm8, USER_STACK_SELECTOR));
                     self.plain(instruction!(Code::Push_r64, wide(stack)));
-                    self.items.push(bare(Code::Pushfq));
+                    self.push(bare(Code::Pushfq));
                 }
                 self.plain(instruction!(Code::Pushq_imm8, USER_CODE_SELECTOR));
                 self.plain(instruction!(Code::Push_r64, wide(register)));
@@ -349,13 +416,18 @@ impl<'a, 'b> Flow<'a, 'b> {
 
     /// A far jump or call through memory.
     pub fn far_branch(&mut self, code: Code) {
+        self.begin();
         let is_low = self.operands.setting.layout.is_low;
         let pointer = wide(self.operands.setting.pointers[0]);
         let (offset_size, the_return) = match code {
             Code::Call_m1664 | Code::Jmp_m1664 => (8, Code::Retfq),
             Code::Call_m1632 | Code::Jmp_m1632 if is_low => (4, Code::Retfd),
             _ => {
-                self.plain(instruction!(Code::Mov_rm64_imm32, MemoryOperand::with_base(pointer), INVALID_SELECTORS));
+                self.plain(instruction!(
+                    Code::Mov_rm64_imm32,
+                    MemoryOperand::with_base(pointer),
+                    INVALID_SELECTORS
+                ));
                 self.plain(instruction!(code, MemoryOperand::with_base(pointer)));
                 return;
             }
@@ -363,15 +435,19 @@ impl<'a, 'b> Flow<'a, 'b> {
         let register = self.operands.free_register();
         let target = self.label();
         self.load_address(register, target);
-        self.plain(instruction!(Code::Mov_rm64_r64, MemoryOperand::with_base(pointer), wide(register)));
+        self.plain(instruction!(
+            Code::Mov_rm64_r64,
+            MemoryOperand::with_base(pointer),
+            wide(register)
+        ));
         let selector = MemoryOperand::with_base_displ(pointer, offset_size);
         self.plain(instruction!(Code::Mov_rm16_imm16, selector, USER_CODE_SELECTOR));
         self.plain(instruction!(code, MemoryOperand::with_base(pointer)));
         if matches!(code, Code::Call_m1664 | Code::Call_m1632) {
-            self.tail.push(Item::Place(target));
-            let items = self.ordinary_items(2);
-            self.tail.extend(items);
-            self.tail.push(bare(the_return));
+            self.push_to_tail(Item::Place(target));
+            let pieces = self.ordinary_pieces(2);
+            self.tail.extend(pieces);
+            self.push_to_tail(bare(the_return));
         } else {
             self.junk();
             self.place(target);
@@ -380,6 +456,7 @@ impl<'a, 'b> Flow<'a, 'b> {
 
     /// Jumps, calls or returns to an address that has no code for the body.
     pub fn transfer_to(&mut self, address: u64) {
+        self.begin();
         let register = self.operands.free_register();
         self.plain(instruction!(Code::Mov_r64_imm64, wide(register), address));
         match self.operands.random.below(3) {
@@ -387,19 +464,64 @@ impl<'a, 'b> Flow<'a, 'b> {
             1 => self.plain(instruction!(Code::Call_rm64, wide(register))),
             _ => {
                 self.plain(instruction!(Code::Push_r64, wide(register)));
-                self.items.push(bare(Code::Retnq));
+                self.push(bare(Code::Retnq));
             }
         }
     }
 
+    /// Calls or returns with the stack pointer at `address`.
+    pub fn transfer_with_stack_at(&mut self, address: u64) {
+        self.begin();
+        self.plain(instruction!(Code::Mov_r64_imm64, Register::RSP, address));
+        match self.operands.random.below(4) {
+            0 => self.push(bare(Code::Retnq)),
+            1 => self.plain(instruction!(Code::Retnq_imm16, 16)),
+            2 => {
+                let function = self.function();
+                self.push(Item::Branch(branch(Code::Call_rel32_64), function));
+            }
+            _ => self.indirect(Code::Call_rm64),
+        }
+    }
+
+    /// Jumps or calls through a pointer at `address`.
+    pub fn transfer_through(&mut self, address: u64) {
+        self.begin();
+        let code = self.operands.random.pick(&[Code::Call_rm64, Code::Jmp_rm64, Code::Push_rm64]);
+        let register = self.operands.free_register();
+        if self.operands.random.percent(50) {
+            let operand = MemoryOperand::with_base_displ_size(Register::RIP, address as i64, 8);
+            self.plain(instruction!(code, operand));
+        } else {
+            self.plain(instruction!(Code::Mov_r64_imm64, wide(register), address));
+            self.plain(instruction!(code, MemoryOperand::with_base(wide(register))));
+        }
+    }
+
+    /// A branch, or nothing: what comes next when every instruction is stepped.
+    pub fn any_transfer_or_not(&mut self) {
+        let code = self.operands.random.pick(&[
+            Code::Jmp_rel8_64,
+            Code::Call_rel32_64,
+            Code::Call_rm64,
+            Code::Jmp_rm64,
+            Code::Je_rel8_64,
+            Code::Jae_rel32_64,
+            Code::Nopd,
+            Code::Nopd,
+        ]);
+        self.snippet(code);
+    }
+
     /// Adds items made elsewhere.
     pub fn extend(&mut self, items: Vec<Item>) {
-        self.items.extend(items);
+        items.into_iter().for_each(|item| self.push(item));
     }
 
     /// A branch with a 16-bit target: falls through, or leaves for the lowest 64 KiB.
     pub fn short_branch(&mut self, code: Code) {
-        if code.op_code().op_kinds().iter().any(|kind| *kind == iced_x86::OpCodeOperandKind::imm16) {
+        self.begin();
+        if code.op_code().op_kinds().contains(&OpCodeOperandKind::imm16) {
             self.plain(instruction!(code, 4));
         } else if code.op_code().op_count() == 0 {
             self.plain(Instruction::with(code));
@@ -409,7 +531,7 @@ impl<'a, 'b> Flow<'a, 'b> {
             }
         } else {
             let target = self.label();
-            self.items.push(Item::Branch(branch(code), target));
+            self.push(Item::Branch(branch(code), target));
             self.ordinary(1);
             self.place(target);
         }

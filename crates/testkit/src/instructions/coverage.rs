@@ -43,7 +43,14 @@ impl Coverage {
         Ok(coverage)
     }
 
-    fn add(&mut self, cpu: &Cpu, plan: &Plan, class: Class, placement: Placement, seed: u64) -> Result<()> {
+    fn add(
+        &mut self,
+        cpu: &Cpu,
+        plan: &Plan,
+        class: Class,
+        placement: Placement,
+        seed: u64,
+    ) -> Result<()> {
         let mut guest = Guest::generate(cpu, plan, class, placement, seed)?;
         let elf = guest.build(cpu)?;
         let executable = Executable::create(&format!("coverage-{class:?}-{placement:?}"), &elf)?;
@@ -77,12 +84,15 @@ impl Coverage {
                 missing.push(code);
             }
         }
-        let mut text = format!("{:.1} % of {} codes\n", self.percentage(), self.catalogue.entries().len());
+        let mut text =
+            format!("{:.1} % of {} codes\n", self.percentage(), self.catalogue.entries().len());
         for (group, (total, missing)) in groups {
-            text += &format!("{group:?}: {} of {total}; missing {missing:?}\n", total - missing.len());
+            text +=
+                &format!("{group:?}: {} of {total}; missing {missing:?}\n", total - missing.len());
         }
         for (class, placement, cases, signals) in &self.signals {
-            text += &format!("{class:?} {placement:?}: {signals} of {cases} cases raised a signal\n");
+            text +=
+                &format!("{class:?} {placement:?}: {signals} of {cases} cases raised a signal\n");
         }
         text
     }
@@ -91,10 +101,22 @@ impl Coverage {
     pub fn fruitless(&self) -> Vec<Class> {
         let is_meant = |class: &Class| {
             use Class::*;
-            matches!(class, MemoryFaults | FloatFaults | AlignmentFaults | Traps | ShortBranches | FarBranches | System)
+            matches!(
+                class,
+                MemoryFaults
+                    | FloatFaults
+                    | AlignmentFaults
+                    | Traps
+                    | ShortBranches
+                    | FarBranches
+                    | System
+            )
         };
         let signals = self.signals.iter();
-        signals.filter(|(class, _, cases, signals)| !is_meant(class) && signals * 4 > *cases).map(|entry| entry.0).collect()
+        signals
+            .filter(|(class, _, cases, signals)| !is_meant(class) && signals * 4 > *cases)
+            .map(|entry| entry.0)
+            .collect()
     }
 }
 
@@ -109,12 +131,14 @@ fn executed(guest: &Guest, record: &Record, traps: &HashSet<Code>) -> Vec<Code> 
         Some(_) if (*address..end).contains(&record.signal_pc()) => record.signal_pc() + 1,
         _ => end,
     };
-    let items = case.body.iter().zip(&body.offsets);
-    items
-        .filter(|(item, offset)| {
+    case.body
+        .iter()
+        .zip(&body.offsets)
+        .filter(|(piece, offset)| {
             let here = address + (**offset as u64);
-            here < stop || here == stop && item.code().is_some_and(|code| traps.contains(&code))
+            here < stop
+                || here == stop && piece.item.code().is_some_and(|code| traps.contains(&code))
         })
-        .filter_map(|(item, _)| item.code())
+        .filter_map(|(piece, _)| piece.item.code())
         .collect()
 }

@@ -63,7 +63,11 @@ impl Cpu {
         for (number, component) in layout.iter_mut().enumerate().skip(2) {
             if components & 1 << number != 0 {
                 let [size, offset, flags, _] = registers(0xd, number as u32);
-                *component = Component { offset: offset as usize, size: size as usize, aligned: flags & 2 != 0 };
+                *component = Component {
+                    offset: offset as usize,
+                    size: size as usize,
+                    aligned: flags & 2 != 0,
+                };
                 area_size = area_size.max(component.offset + component.size);
             }
         }
@@ -96,8 +100,8 @@ impl Cpu {
         let avx = self.user_components & 0b110 == 0b110;
         let avx512 = self.user_components & 0b1110_0110 == 0b1110_0110;
         match feature {
-            INTEL8086 | INTEL186 | INTEL286 | INTEL386 | INTEL486 | X64 | CPUID | FPU | FPU287 | FPU387
-            | MULTIBYTENOP | PAUSE | SYSCALL | TSC | MSR | SMM | RDPMC => true,
+            INTEL8086 | INTEL186 | INTEL286 | INTEL386 | INTEL486 | X64 | CPUID | FPU | FPU287
+            | FPU387 | MULTIBYTENOP | PAUSE | SYSCALL | TSC | MSR | SMM | RDPMC => true,
             // ENDBR and RDSSP are no-operations on processors that lack the extension.
             CET_IBT | CET_SS => true,
             CX8 => bit(d1, 8),

@@ -18,7 +18,10 @@
 
 use super::cpu::Cpu;
 use super::layout::{Layout, SCRATCH_SIZE};
-use super::record::{FLAGS, FRAME_SIZE, FS_BASE, GENERAL_REGISTERS, GS_BASE, LENGTH, SIGNAL_INFO, SIGNALS, STATE, UCONTEXT};
+use super::record::{
+    FLAGS, FRAME_SIZE, FS_BASE, GENERAL_REGISTERS, GS_BASE, LENGTH, SIGNAL_INFO, SIGNALS, STATE,
+    UCONTEXT,
+};
 use iced_x86::code_asm::*;
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
@@ -120,7 +123,11 @@ struct Labels {
     restorer: CodeLabel,
 }
 
-fn emit_start(a: &mut CodeAssembler, labels: &mut Labels, parameters: Parameters) -> Result<(), IcedError> {
+fn emit_start(
+    a: &mut CodeAssembler,
+    labels: &mut Labels,
+    parameters: Parameters,
+) -> Result<(), IcedError> {
     let data = parameters.layout.data;
     a.mov(rsp, data + STACK_TOP)?;
     // stack_t { sp, flags, size }
@@ -134,7 +141,8 @@ fn emit_start(a: &mut CodeAssembler, labels: &mut Labels, parameters: Parameters
     a.mov(eax, SYS_SIGALTSTACK)?;
     a.syscall()?;
     // kernel_sigaction { handler, flags, restorer, mask }
-    let flags = libc::SA_SIGINFO as u64 | libc::SA_ONSTACK as u64 | libc::SA_NODEFER as u64 | 0x0400_0000;
+    let flags =
+        libc::SA_SIGINFO as u64 | libc::SA_ONSTACK as u64 | libc::SA_NODEFER as u64 | 0x0400_0000;
     a.push(0)?;
     a.lea(rax, ptr(labels.restorer))?;
     a.push(rax)?;
@@ -160,7 +168,12 @@ fn emit_start(a: &mut CodeAssembler, labels: &mut Labels, parameters: Parameters
     Ok(())
 }
 
-fn emit_load(a: &mut CodeAssembler, labels: &mut Labels, cpu: &Cpu, parameters: Parameters) -> Result<(), IcedError> {
+fn emit_load(
+    a: &mut CodeAssembler,
+    labels: &mut Labels,
+    cpu: &Cpu,
+    parameters: Parameters,
+) -> Result<(), IcedError> {
     let data = parameters.layout.data;
     a.set_label(&mut labels.next_case)?;
     a.mov(r12, data)?;
@@ -190,8 +203,7 @@ fn emit_load(a: &mut CodeAssembler, labels: &mut Labels, cpu: &Cpu, parameters: 
     // The table entry as a stack: popf takes the flags and leaves rsp at the registers.
     a.mov(rsp, rbx)?;
     a.popfq()?;
-    let registers =
-        [rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15];
+    let registers = [rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15];
     for (number, &register) in registers.iter().enumerate() {
         if register != rsp {
             a.mov(register, qword_ptr(rsp + 8 * number as u64))?;
@@ -203,7 +215,12 @@ fn emit_load(a: &mut CodeAssembler, labels: &mut Labels, cpu: &Cpu, parameters: 
     Ok(())
 }
 
-fn emit_exit(a: &mut CodeAssembler, labels: &mut Labels, cpu: &Cpu, parameters: Parameters) -> Result<(), IcedError> {
+fn emit_exit(
+    a: &mut CodeAssembler,
+    labels: &mut Labels,
+    cpu: &Cpu,
+    parameters: Parameters,
+) -> Result<(), IcedError> {
     let Layout { data, scratch, .. } = parameters.layout;
     let record = data + RECORD;
     a.set_label(&mut labels.exit)?;
@@ -268,7 +285,12 @@ fn emit_exit(a: &mut CodeAssembler, labels: &mut Labels, cpu: &Cpu, parameters: 
 
 /// Appends the signal frame's floating-point state, if any, and every 64-byte line of the scratch
 /// area that differs from the template; restores those lines. Leaves rdi at the end of the record.
-fn emit_changed_lines(a: &mut CodeAssembler, cpu: &Cpu, scratch: u64, template: u64) -> Result<(), IcedError> {
+fn emit_changed_lines(
+    a: &mut CodeAssembler,
+    cpu: &Cpu,
+    scratch: u64,
+    template: u64,
+) -> Result<(), IcedError> {
     let mut next_line = a.create_label();
     let mut next_word = a.create_label();
     let mut changed = a.create_label();
@@ -316,7 +338,12 @@ fn emit_changed_lines(a: &mut CodeAssembler, cpu: &Cpu, scratch: u64, template: 
 }
 
 /// rdi: signal, rsi: siginfo, rdx: ucontext.
-fn emit_handler(a: &mut CodeAssembler, labels: &mut Labels, cpu: &Cpu, parameters: Parameters) -> Result<(), IcedError> {
+fn emit_handler(
+    a: &mut CodeAssembler,
+    labels: &mut Labels,
+    cpu: &Cpu,
+    parameters: Parameters,
+) -> Result<(), IcedError> {
     let record = parameters.layout.data + RECORD;
     let mut first = a.create_label();
     a.set_label(&mut labels.handler)?;

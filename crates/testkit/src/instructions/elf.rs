@@ -45,7 +45,8 @@ pub fn executable(entry: u64, segments: &[Segment]) -> Vec<u8> {
     program_header(&mut file, GNU_STACK, READ | WRITE, [0, 0, 0, 0, 0, 16]);
     for segment in segments {
         let length = segment.bytes.len() as u64;
-        let fields = [offset, segment.address, segment.address, length, segment.size.max(length), PAGE];
+        let fields =
+            [offset, segment.address, segment.address, length, segment.size.max(length), PAGE];
         program_header(&mut file, LOAD, segment.flags, fields);
         offset += length.next_multiple_of(PAGE);
     }

@@ -40,15 +40,24 @@ impl Guest {
     ///
     /// # Errors
     /// When the code does not fit; a case that cannot be encoded is replaced by another.
-    pub fn generate(cpu: &Cpu, plan: &Plan, class: Class, placement: Placement, seed: u64) -> Result<Guest> {
+    pub fn generate(
+        cpu: &Cpu,
+        plan: &Plan,
+        class: Class,
+        placement: Placement,
+        seed: u64,
+    ) -> Result<Guest> {
         let layout = Layout::new(placement);
-        let mut random = Random::new(seed.wrapping_mul(64).wrapping_add(class as u64 * 2 + placement as u64));
-        let images: Vec<_> = (0..IMAGES).map(|_| image(cpu, &mut random, plan.exceptions)).collect();
+        let mut random =
+            Random::new(seed.wrapping_mul(64).wrapping_add(class as u64 * 2 + placement as u64));
+        let images: Vec<_> =
+            (0..IMAGES).map(|_| image(cpu, &mut random, plan.exceptions)).collect();
         let template = template(cpu, plan, &mut random);
         let mut read_only = vec![0; 0x1000];
         random.fill(&mut read_only);
         let code_end = layout.code + CODE_SIZE;
-        let mut generator = CaseGenerator::new(cpu, layout, plan, random.bits(), images.len(), code_end);
+        let mut generator =
+            CaseGenerator::new(cpu, layout, plan, random.bits(), images.len(), code_end);
         let mut cases = Vec::new();
         while cases.len() < plan.cases {
             let case = if random.percent(plan.traps) { generator.trap() } else { generator.case() };
@@ -58,7 +67,16 @@ impl Guest {
         }
         let uses_gs = matches!(class, Class::Gs | Class::SegmentLoads);
         let bodies = Vec::new();
-        Ok(Guest { layout, cases, bodies, images, template, read_only, uses_gs, alignments: random })
+        Ok(Guest {
+            layout,
+            cases,
+            bodies,
+            images,
+            template,
+            read_only,
+            uses_gs,
+            alignments: random,
+        })
     }
 
     /// The same guest with other cases.
@@ -89,7 +107,8 @@ impl Guest {
         let cases = layout.constants + constants.len() as u64;
         let case_count = self.cases.len() as u64;
         let parameters = Parameters { layout, cases, case_count, template, uses_gs: self.uses_gs };
-        let dispatcher = dispatcher(cpu, parameters).map_err(|error| anyhow!("the dispatcher: {error}"))?;
+        let dispatcher =
+            dispatcher(cpu, parameters).map_err(|error| anyhow!("the dispatcher: {error}"))?;
         let mut code = dispatcher.bytes;
         ensure!(code.len() as u64 <= BODIES, "the dispatcher is too large");
         code.resize(BODIES as usize, 0xcc);
@@ -103,7 +122,12 @@ impl Guest {
             code.extend_from_slice(&body.bytes);
             self.bodies.push((address, body));
             constants.extend_from_slice(&case.flags.to_le_bytes());
-            for value in case.registers.iter().chain(&[case.fs_base, case.gs_base, address, image_addresses[case.image]]) {
+            for value in case.registers.iter().chain(&[
+                case.fs_base,
+                case.gs_base,
+                address,
+                image_addresses[case.image],
+            ]) {
                 constants.extend_from_slice(&value.to_le_bytes());
             }
         }
@@ -114,9 +138,24 @@ impl Guest {
         let segments = [
             Segment { address: layout.code, flags: READ | EXECUTE, bytes: code, size: 0 },
             Segment { address: layout.constants, flags: READ, bytes: constants, size: 0 },
-            Segment { address: layout.data, flags: READ | WRITE, bytes: Vec::new(), size: DATA_SIZE },
-            Segment { address: layout.scratch, flags: READ | WRITE, bytes: self.template.clone(), size: 0 },
-            Segment { address: layout.read_only, flags: READ, bytes: self.read_only.clone(), size: 0 },
+            Segment {
+                address: layout.data,
+                flags: READ | WRITE,
+                bytes: Vec::new(),
+                size: DATA_SIZE,
+            },
+            Segment {
+                address: layout.scratch,
+                flags: READ | WRITE,
+                bytes: self.template.clone(),
+                size: 0,
+            },
+            Segment {
+                address: layout.read_only,
+                flags: READ,
+                bytes: self.read_only.clone(),
+                size: 0,
+            },
         ];
         Ok(executable(layout.code, &segments))
     }
@@ -126,7 +165,9 @@ impl Guest {
 fn template(cpu: &Cpu, plan: &Plan, random: &mut Random) -> Vec<u8> {
     let mut template = vec![0; SCRATCH_SIZE as usize];
     random.fill(&mut template);
-    let mut put = |offset: u64, bytes: &[u8]| template[offset as usize..offset as usize + bytes.len()].copy_from_slice(bytes);
+    let mut put = |offset: u64, bytes: &[u8]| {
+        template[offset as usize..offset as usize + bytes.len()].copy_from_slice(bytes)
+    };
     for slot in 0..16 {
         put(MXCSR_SLOTS + 4 * slot, &mxcsr(random, plan.exceptions).to_le_bytes());
     }

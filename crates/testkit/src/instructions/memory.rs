@@ -62,14 +62,24 @@ pub fn address_operand(
             // The pointer as index: scale 1, and the small number as base.
             instruction.set_memory_base(wide(setting.index));
             instruction.set_memory_index(wide(pointer));
-            displace(random, instruction, address.wrapping_sub(pointer_value).wrapping_sub(index_value), 8);
+            displace(
+                random,
+                instruction,
+                address.wrapping_sub(pointer_value).wrapping_sub(index_value),
+                8,
+            );
         }
         Form::BaseIndex => {
             instruction.set_memory_base(wide(pointer));
             instruction.set_memory_index(wide(setting.index));
             instruction.set_memory_index_scale(index);
             let scaled = index_value.wrapping_mul(u64::from(index));
-            displace(random, instruction, address.wrapping_sub(pointer_value).wrapping_sub(scaled), 8);
+            displace(
+                random,
+                instruction,
+                address.wrapping_sub(pointer_value).wrapping_sub(scaled),
+                8,
+            );
         }
         Form::RipRelative => {
             instruction.set_memory_base(Register::RIP);
@@ -101,7 +111,9 @@ pub fn address_operand(
             instruction.set_memory_index(wide(setting.index));
             instruction.set_memory_index_scale(index);
             instruction.set_memory_displ_size(8);
-            instruction.set_memory_displacement64(address.wrapping_sub(index_value.wrapping_mul(u64::from(index))));
+            instruction.set_memory_displacement64(
+                address.wrapping_sub(index_value.wrapping_mul(u64::from(index))),
+            );
         }
         Form::NarrowBase => {
             let base = setting.narrow.unwrap_or(pointer);
@@ -114,7 +126,12 @@ pub fn address_operand(
             instruction.set_memory_index(dword(setting.index));
             instruction.set_memory_index_scale(index);
             let rest = address.wrapping_sub(setting.registers[base]);
-            displace(random, instruction, narrow(rest.wrapping_sub(index_value.wrapping_mul(u64::from(index)))), 4);
+            displace(
+                random,
+                instruction,
+                narrow(rest.wrapping_sub(index_value.wrapping_mul(u64::from(index)))),
+                4,
+            );
         }
         Form::NarrowRipRelative => {
             instruction.set_memory_base(Register::EIP);
@@ -131,7 +148,8 @@ pub fn address_operand(
 /// Gives `instruction` an operand that nothing accesses: any registers, any displacement.
 pub fn unaccessed_operand(random: &mut Random, layout_is_low: bool, instruction: &mut Instruction) {
     let narrow = random.percent(15);
-    let register = |number: u64| if narrow { dword(number as usize) } else { wide(number as usize) };
+    let register =
+        |number: u64| if narrow { dword(number as usize) } else { wide(number as usize) };
     let full_size = if narrow { 4 } else { 8 };
     instruction.set_memory_index_scale(1);
     if random.percent(10) && (layout_is_low || !narrow) {
@@ -151,7 +169,11 @@ pub fn unaccessed_operand(random: &mut Random, layout_is_low: bool, instruction:
     let displacement = random.pick(&[0, 1, -1, 127, -128, 128, 0x1234, -0x7fff_ffff, 0x7fff_ffff]);
     if instruction.memory_base() == Register::None {
         instruction.set_memory_displ_size(full_size);
-        instruction.set_memory_displacement64(if narrow { narrow_signed(displacement) } else { displacement as u64 });
+        instruction.set_memory_displacement64(if narrow {
+            narrow_signed(displacement)
+        } else {
+            displacement as u64
+        });
     } else {
         let displacement = if narrow { narrow_signed(displacement) } else { displacement as u64 };
         displace(random, instruction, displacement, full_size);

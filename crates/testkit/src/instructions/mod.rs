@@ -15,9 +15,10 @@
 //! ```
 //!
 //! **Invariants.** A guest depends on its seed and the processor only. It uses no address that is
-//! not fixed in its ELF file. Nothing is masked in the comparison except x87 instruction and
-//! operand pointers, which have a class of their own, because each instruction runs on the same
-//! processor both times: even flags that the manuals leave undefined must agree.
+//! not fixed in its ELF file. Each instruction runs on the same processor both times, so even
+//! flags that the manuals leave undefined must agree; what the comparison leaves out is in
+//! [`record::Record::comparable`], with the reasons. x87 instruction and operand pointers have a
+//! class of their own.
 
 pub mod assembly;
 pub mod case;

@@ -15,8 +15,8 @@ use super::registers::{dword, wide, word};
 use super::setting::{Hazards, Setting};
 use super::state::{DWORD_INDICES, QWORD_INDICES};
 use iced_x86::{
-    Code, EncodingKind, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpCodeInfo, OpCodeOperandKind, OpKind,
-    Register, RoundingControl,
+    Code, EncodingKind, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpCodeInfo,
+    OpCodeOperandKind, OpKind, Register, RoundingControl,
 };
 
 /// How often a random instruction is thrown away before its code is given up.
@@ -53,7 +53,12 @@ pub struct Operands<'a> {
 
 impl<'a> Operands<'a> {
     /// Makes operands for a case that starts with `setting`.
-    pub fn new(cpu: &'a Cpu, random: &'a mut Random, setting: &'a mut Setting, style: Style) -> Operands<'a> {
+    pub fn new(
+        cpu: &'a Cpu,
+        random: &'a mut Random,
+        setting: &'a mut Setting,
+        style: Style,
+    ) -> Operands<'a> {
         Operands { cpu, random, setting, style, info: InstructionInfoFactory::new() }
     }
 
@@ -61,7 +66,8 @@ impl<'a> Operands<'a> {
     pub fn instruction(&mut self, code: Code) -> Option<Instruction> {
         (0..ATTEMPTS).find_map(|_| {
             let instruction = self.attempt(code)?;
-            (self.is_encodable(&instruction) && self.keeps_reserved(&instruction)).then_some(instruction)
+            (self.is_encodable(&instruction) && self.keeps_reserved(&instruction))
+                .then_some(instruction)
         })
     }
 
@@ -126,14 +132,23 @@ impl<'a> Operands<'a> {
         }
         let may_be_memory = matches!(
             kind,
-            r8_or_mem | r16_or_mem | r32_or_mem | r64_or_mem | mm_or_mem | xmm_or_mem | ymm_or_mem | zmm_or_mem | k_or_mem
+            r8_or_mem
+                | r16_or_mem
+                | r32_or_mem
+                | r64_or_mem
+                | mm_or_mem
+                | xmm_or_mem
+                | ymm_or_mem
+                | zmm_or_mem
+                | k_or_mem
         );
         if kind == mem || may_be_memory && in_memory {
             self.set_memory(instruction, info, operand, broadcast && may_be_memory);
             return Some(());
         }
         // A bit offset in a register reaches 2^60 bytes far; the small index does not.
-        let bit_offset = is_bit_test(info.code()) && operand == 1 && instruction.op0_kind() == OpKind::Memory;
+        let bit_offset =
+            is_bit_test(info.code()) && operand == 1 && instruction.op0_kind() == OpKind::Memory;
         let register = match kind {
             r16_reg if bit_offset => Some(word(self.setting.index)),
             r32_reg if bit_offset => Some(dword(self.setting.index)),
@@ -145,7 +160,9 @@ impl<'a> Operands<'a> {
             instruction.set_op_register(operand, register);
             return Some(());
         }
-        let second = operand > 0 && (0..operand).any(|earlier| info.op_kind(earlier) == imm8 || info.op_kind(earlier) == imm16);
+        let second = operand > 0
+            && (0..operand)
+                .any(|earlier| info.op_kind(earlier) == imm8 || info.op_kind(earlier) == imm16);
         let narrow = self.setting.layout.is_low && self.random.percent(10);
         match kind {
             imm8 if second => {
@@ -188,9 +205,18 @@ impl<'a> Operands<'a> {
                 instruction.set_op_kind(operand, OpKind::Immediate64);
                 instruction.set_immediate64(self.random.word());
             }
-            seg_rSI => instruction.set_op_kind(operand, if narrow { OpKind::MemorySegESI } else { OpKind::MemorySegRSI }),
-            es_rDI => instruction.set_op_kind(operand, if narrow { OpKind::MemoryESEDI } else { OpKind::MemoryESRDI }),
-            seg_rDI => instruction.set_op_kind(operand, if narrow { OpKind::MemorySegEDI } else { OpKind::MemorySegRDI }),
+            seg_rSI => instruction.set_op_kind(
+                operand,
+                if narrow { OpKind::MemorySegESI } else { OpKind::MemorySegRSI },
+            ),
+            es_rDI => instruction.set_op_kind(
+                operand,
+                if narrow { OpKind::MemoryESEDI } else { OpKind::MemoryESRDI },
+            ),
+            seg_rDI => instruction.set_op_kind(
+                operand,
+                if narrow { OpKind::MemorySegEDI } else { OpKind::MemorySegRDI },
+            ),
             seg_rBX_al => {
                 instruction.set_op_kind(operand, OpKind::Memory);
                 instruction.set_memory_base(if narrow { Register::EBX } else { Register::RBX });
@@ -207,7 +233,13 @@ impl<'a> Operands<'a> {
         Some(())
     }
 
-    fn set_memory(&mut self, instruction: &mut Instruction, info: &OpCodeInfo, operand: u32, broadcast: bool) {
+    fn set_memory(
+        &mut self,
+        instruction: &mut Instruction,
+        info: &OpCodeInfo,
+        operand: u32,
+        broadcast: bool,
+    ) {
         instruction.set_op_kind(operand, OpKind::Memory);
         if accesses_nothing(info.code()) {
             let is_low = self.setting.layout.is_low;
@@ -250,7 +282,8 @@ impl<'a> Operands<'a> {
         instruction.set_memory_index(index);
         instruction.set_memory_index_scale(self.random.pick(&[1, 2, 4, 8]));
         instruction.set_memory_displ_size(1);
-        instruction.set_memory_displacement64(address.wrapping_sub(self.setting.registers[pointer]));
+        instruction
+            .set_memory_displacement64(address.wrapping_sub(self.setting.registers[pointer]));
     }
 
     fn register(&mut self, info: &OpCodeInfo, kind: OpCodeOperandKind) -> Option<Register> {
@@ -274,8 +307,16 @@ impl<'a> Operands<'a> {
             xmm_or_mem | xmm_reg | xmm_rm | xmm_vvvv | xmm_is4 | xmm_is5 => Register::XMM0 + vector,
             ymm_or_mem | ymm_reg | ymm_rm | ymm_vvvv | ymm_is4 | ymm_is5 => Register::YMM0 + vector,
             zmm_or_mem | zmm_reg | zmm_rm | zmm_vvvv => Register::ZMM0 + vector,
-            cr_reg => self.random.pick(&[Register::CR0, Register::CR2, Register::CR3, Register::CR4, Register::CR8]),
-            dr_reg => self.random.pick(&[Register::DR0, Register::DR3, Register::DR6, Register::DR7]),
+            cr_reg => self.random.pick(&[
+                Register::CR0,
+                Register::CR2,
+                Register::CR3,
+                Register::CR4,
+                Register::CR8,
+            ]),
+            dr_reg => {
+                self.random.pick(&[Register::DR0, Register::DR3, Register::DR6, Register::DR7])
+            }
             es => Register::ES,
             cs => Register::CS,
             ss => Register::SS,
@@ -295,7 +336,8 @@ impl<'a> Operands<'a> {
     }
 
     fn decorate(&mut self, instruction: &mut Instruction, info: &OpCodeInfo) {
-        let has_memory = (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory);
+        let has_memory = (0..instruction.op_count())
+            .any(|operand| instruction.op_kind(operand) == OpKind::Memory);
         let stores = instruction.op0_kind() == OpKind::Memory;
         if info.can_use_lock_prefix() && stores && self.random.percent(self.style.locked) {
             instruction.set_has_lock_prefix(true);
@@ -317,7 +359,8 @@ impl<'a> Operands<'a> {
         if info.encoding() != EncodingKind::EVEX {
             return;
         }
-        let masked = info.require_op_mask_register() || info.can_use_op_mask_register() && self.random.percent(65);
+        let masked = info.require_op_mask_register()
+            || info.can_use_op_mask_register() && self.random.percent(65);
         if masked {
             instruction.set_op_mask(Register::K1 + self.random.below(7) as u32);
             if info.can_use_zeroing_masking() && !stores && self.random.percent(40) {
@@ -326,7 +369,12 @@ impl<'a> Operands<'a> {
         }
         if !has_memory && info.can_use_rounding_control() && self.random.percent(30) {
             use RoundingControl::*;
-            instruction.set_rounding_control(self.random.pick(&[RoundToNearest, RoundDown, RoundUp, RoundTowardZero]));
+            instruction.set_rounding_control(self.random.pick(&[
+                RoundToNearest,
+                RoundDown,
+                RoundUp,
+                RoundTowardZero,
+            ]));
         } else if !has_memory && info.can_suppress_all_exceptions() && self.random.percent(30) {
             instruction.set_suppress_all_exceptions(true);
         }
@@ -357,7 +405,9 @@ impl<'a> Operands<'a> {
             let full = used.register().full_register();
             !writes(used.access())
                 || !self.setting.reserved.contains(full)
-                || owns_stack && matches!(full, Register::RSP | Register::RBP) && !names_and_writes(full)
+                || owns_stack
+                    && matches!(full, Register::RSP | Register::RBP)
+                    && !names_and_writes(full)
                 || owns_counters && matches!(full, Register::RSI | Register::RDI | Register::RCX)
         })
     }
@@ -388,7 +438,10 @@ fn has_distinct_registers(instruction: &Instruction, info: &OpCodeInfo) -> bool 
 }
 
 fn takes_override(kind: OpCodeOperandKind) -> bool {
-    matches!(kind, OpCodeOperandKind::seg_rSI | OpCodeOperandKind::seg_rDI | OpCodeOperandKind::seg_rBX_al)
+    matches!(
+        kind,
+        OpCodeOperandKind::seg_rSI | OpCodeOperandKind::seg_rDI | OpCodeOperandKind::seg_rBX_al
+    )
 }
 
 fn is_bit_test(code: Code) -> bool {
@@ -400,7 +453,15 @@ fn accesses_nothing(code: Code) -> bool {
     use Mnemonic::*;
     matches!(
         code.mnemonic(),
-        Lea | Nop | Reservednop | Prefetch | Prefetchw | Prefetchwt1 | Prefetcht0 | Prefetcht1 | Prefetcht2 | Prefetchnta
+        Lea | Nop
+            | Reservednop
+            | Prefetch
+            | Prefetchw
+            | Prefetchwt1
+            | Prefetcht0
+            | Prefetcht1
+            | Prefetcht2
+            | Prefetchnta
             | Cldemote
     )
 }
@@ -409,8 +470,10 @@ fn accesses_nothing(code: Code) -> bool {
 pub fn required_alignment(code: Code, size: u64) -> u64 {
     use Mnemonic::*;
     match code.mnemonic() {
-        Movaps | Movapd | Movdqa | Movntps | Movntpd | Movntdq | Movntdqa | Vmovaps | Vmovapd | Vmovdqa | Vmovdqa32
-        | Vmovdqa64 | Vmovntps | Vmovntpd | Vmovntdq | Vmovntdqa => size.max(16),
+        Movaps | Movapd | Movdqa | Movntps | Movntpd | Movntdq | Movntdqa | Vmovaps | Vmovapd
+        | Vmovdqa | Vmovdqa32 | Vmovdqa64 | Vmovntps | Vmovntpd | Vmovntdq | Vmovntdqa => {
+            size.max(16)
+        }
         Cmpxchg16b | Fxsave | Fxsave64 | Fxrstor | Fxrstor64 => 16,
         Movups | Movupd | Movdqu | Lddqu | Pcmpestri | Pcmpestrm | Pcmpistri | Pcmpistrm => 1,
         Aadd | Aand | Aor | Axor | Movdiri => size,

@@ -129,7 +129,9 @@ impl Random {
             2 | 3 => u64::from(self.pick(&FLOATS)) << 32 | u64::from(self.pick(&FLOATS)),
             4 => (self.below(2000) as f64 - 1000.25).to_bits(),
             5 => {
-                let half = |r: &mut Random| r.pick(&[0u64, 0x8000, 0x3c00, 0x7c00, 0xfc00, 0x7e01, 0xfd00, 1, 0x83ff]);
+                let half = |r: &mut Random| {
+                    r.pick(&[0u64, 0x8000, 0x3c00, 0x7c00, 0xfc00, 0x7e01, 0xfd00, 1, 0x83ff])
+                };
                 half(self) << 48 | half(self) << 32 | half(self) << 16 | half(self)
             }
             6 => self.word(),

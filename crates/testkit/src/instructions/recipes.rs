@@ -37,26 +37,48 @@ impl Operands<'_> {
             Ldmxcsr | Vldmxcsr => self.load_from_slots(code, MXCSR_SLOTS, 16, 4),
             Fldcw => self.load_from_slots(code, CONTROL_SLOTS, 32, 2),
             Fnstenv | Fstenv | Fnsave | Fsave => self.store_environment(code),
-            Fxsave | Fxsave64 | Xsave | Xsave64 | Xsavec | Xsavec64 | Xsaveopt | Xsaveopt64 => self.store_state(code),
+            Fxsave | Fxsave64 | Xsave | Xsave64 | Xsavec | Xsavec64 | Xsaveopt | Xsaveopt64 => {
+                self.store_state(code)
+            }
             Fxrstor | Fxrstor64 | Xrstor | Xrstor64 => self.load_state(code),
             Wrfsbase | Wrgsbase => self.write_base(code),
             Cpuid => {
-                let leaf = self.random.pick(&[0u32, 0x8000_0000, 0x8000_0002, 0x8000_0003, 0x8000_0004]);
-                Some(vec![plain(Instruction::with2(Code::Mov_r32_imm32, Register::EAX, leaf).ok()?), bare(code)])
+                let leaf =
+                    self.random.pick(&[0u32, 0x8000_0000, 0x8000_0002, 0x8000_0003, 0x8000_0004]);
+                Some(vec![
+                    plain(Instruction::with2(Code::Mov_r32_imm32, Register::EAX, leaf).ok()?),
+                    bare(code),
+                ])
             }
-            Xgetbv => Some(vec![plain(Instruction::with2(Code::Mov_r32_imm32, Register::ECX, 0u32).ok()?), bare(code)]),
+            Xgetbv => Some(vec![
+                plain(Instruction::with2(Code::Mov_r32_imm32, Register::ECX, 0u32).ok()?),
+                bare(code),
+            ]),
             Syscall => {
                 // No such call, a number with garbage above bit 31, and getuid.
-                let number = self.random.pick(&[u64::MAX, 1000, 0x4000_0fff, 0x1234_5678_0000_0fff, 102, 0xabcd_0000_0066]);
-                Some(vec![plain(Instruction::with2(Code::Mov_r64_imm64, Register::RAX, number).ok()?), bare(code)])
+                let number = self.random.pick(&[
+                    u64::MAX,
+                    1000,
+                    0x4000_0fff,
+                    0x1234_5678_0000_0fff,
+                    102,
+                    0xabcd_0000_0066,
+                ]);
+                Some(vec![
+                    plain(Instruction::with2(Code::Mov_r64_imm64, Register::RAX, number).ok()?),
+                    bare(code),
+                ])
             }
             // Never returns, so that it sets the stack pointer is of no consequence.
             Sysexit | Sysexitq => Some(vec![bare(code)]),
             Lsl | Lar | Verr | Verw => self.query_selector(code),
             Int => self.interrupt(code),
             Lfs | Lgs | Lss => self.load_far_pointer(code),
+            Cmpxchg | Cmpxchg8b | Cmpxchg16b => self.compare_and_exchange(code),
             _ => match code {
-                Code::Mov_Sreg_rm16 | Code::Mov_Sreg_r32m16 | Code::Mov_Sreg_r64m16 => self.load_selector(code),
+                Code::Mov_Sreg_rm16 | Code::Mov_Sreg_r32m16 | Code::Mov_Sreg_r64m16 => {
+                    self.load_selector(code)
+                }
                 Code::Popw_FS | Code::Popq_FS | Code::Popw_GS | Code::Popq_GS => {
                     let selector = Instruction::with1(Code::Pushq_imm8, 0).ok()?;
                     Some(vec![plain(selector), plain(self.instruction(code)?)])
@@ -118,7 +140,8 @@ impl Operands<'_> {
         let address = self.setting.layout.code;
         if self.random.percent(5)
             && instruction.segment_prefix() == Register::None
-            && instruction_bytes(&[prefix], &instruction, address).is_ok_and(|bytes| decodes_alike(&bytes, address))
+            && instruction_bytes(&[prefix], &instruction, address)
+                .is_ok_and(|bytes| decodes_alike(&bytes, address))
         {
             Item::Prefixed(prefix, instruction)
         } else {
@@ -137,7 +160,13 @@ impl Operands<'_> {
         Some(vec![plain(Instruction::with2(code, frame, level).ok()?)])
     }
 
-    fn load_from_slots(&mut self, code: Code, slots: u64, count: u64, size: u64) -> Option<Vec<Item>> {
+    fn load_from_slots(
+        &mut self,
+        code: Code,
+        slots: u64,
+        count: u64,
+        size: u64,
+    ) -> Option<Vec<Item>> {
         let address = self.setting.layout.scratch + slots + self.random.below(count) * size;
         self.at_address(code, address).map(|instruction| vec![plain(instruction)])
     }
@@ -149,10 +178,16 @@ impl Operands<'_> {
         if !self.style.x87_pointers {
             let short = matches!(
                 code,
-                Code::Fnstenv_m14byte | Code::Fstenv_m14byte | Code::Fnsave_m94byte | Code::Fsave_m94byte
+                Code::Fnstenv_m14byte
+                    | Code::Fstenv_m14byte
+                    | Code::Fnsave_m94byte
+                    | Code::Fsave_m94byte
             );
-            let blanks: &[(u64, Code)] =
-                if short { &[(6, Code::Mov_rm64_imm32)] } else { &[(12, Code::Mov_rm64_imm32), (20, Code::Mov_rm64_imm32)] };
+            let blanks: &[(u64, Code)] = if short {
+                &[(6, Code::Mov_rm64_imm32)]
+            } else {
+                &[(12, Code::Mov_rm64_imm32), (20, Code::Mov_rm64_imm32)]
+            };
             items.extend(blank(&instruction, blanks));
         }
         Some(items)
@@ -167,7 +202,8 @@ impl Operands<'_> {
         let instruction = self.at_address(code, address)?;
         let mut items = vec![plain(instruction)];
         if !self.style.x87_pointers {
-            let blanks = [(6, Code::Mov_rm16_imm16), (8, Code::Mov_rm64_imm32), (16, Code::Mov_rm64_imm32)];
+            let blanks =
+                [(6, Code::Mov_rm16_imm16), (8, Code::Mov_rm64_imm32), (16, Code::Mov_rm64_imm32)];
             items.extend(blank(&instruction, &blanks));
         }
         Some(items)
@@ -210,7 +246,10 @@ impl Operands<'_> {
             let source = query.op_count() - 1;
             if query.op_kind(source) == OpKind::Register {
                 let width = query.op_register(source).size();
-                query.set_op_register(source, [wide(register), dword(register), word(register)][3 - width.ilog2() as usize]);
+                query.set_op_register(
+                    source,
+                    [wide(register), dword(register), word(register)][3 - width.ilog2() as usize],
+                );
                 Some(query)
             } else {
                 None
@@ -236,7 +275,7 @@ impl Operands<'_> {
         })?;
         let offset_size = load.op0_register().size() as u64;
         let selector = if code.mnemonic() == Mnemonic::Lss { 0x2b } else { 0 };
-        let mut items: Vec<Item> = blank(&load, &[(offset_size, Code::Mov_rm16_imm16)]).collect();
+        let mut items = blank(&load, &[(offset_size, Code::Mov_rm16_imm16)]);
         if let Some(Item::Plain(store)) = items.first_mut() {
             store.set_immediate16(selector);
         }
@@ -244,9 +283,45 @@ impl Operands<'_> {
         Some(items)
     }
 
+    /// Random values never compare equal; half of the time, load what is there first.
+    fn compare_and_exchange(&mut self, code: Code) -> Option<Vec<Item>> {
+        let exchange = self.instruction(code)?;
+        let loads: &[(Code, Register, u64)] = match code {
+            Code::Cmpxchg8b_m64 => {
+                &[(Code::Mov_r32_rm32, Register::EAX, 0), (Code::Mov_r32_rm32, Register::EDX, 4)]
+            }
+            Code::Cmpxchg16b_m128 => {
+                &[(Code::Mov_r64_rm64, Register::RAX, 0), (Code::Mov_r64_rm64, Register::RDX, 8)]
+            }
+            Code::Cmpxchg_rm8_r8 => &[(Code::Mov_r8_rm8, Register::AL, 0)],
+            Code::Cmpxchg_rm16_r16 => &[(Code::Mov_r16_rm16, Register::AX, 0)],
+            Code::Cmpxchg_rm32_r32 => &[(Code::Mov_r32_rm32, Register::EAX, 0)],
+            _ => &[(Code::Mov_r64_rm64, Register::RAX, 0)],
+        };
+        let mut items = Vec::new();
+        if exchange.op0_kind() == OpKind::Memory && self.random.percent(50) {
+            items.extend(loads.iter().map(|&(code, register, offset)| {
+                let mut load = Instruction::default();
+                load.set_code(code);
+                load.set_op0_register(register);
+                load.set_op1_kind(OpKind::Memory);
+                copy_address(&exchange, &mut load, offset);
+                plain(load)
+            }));
+        }
+        items.push(plain(exchange));
+        Some(items)
+    }
+
     fn load_selector(&mut self, code: Code) -> Option<Vec<Item>> {
         let register = self.free_register();
-        let segment = self.random.pick(&[Register::ES, Register::DS, Register::FS, Register::GS, Register::SS]);
+        let segment = self.random.pick(&[
+            Register::ES,
+            Register::DS,
+            Register::FS,
+            Register::GS,
+            Register::SS,
+        ]);
         let selector = match segment {
             Register::SS => 0x2bu32,
             Register::ES | Register::DS => self.random.pick(&[0, 1, 3, 0x2b]),
@@ -283,22 +358,31 @@ impl Operands<'_> {
 }
 
 /// Stores of zero behind `instruction`'s memory operand.
-fn blank(instruction: &Instruction, fields: &[(u64, Code)]) -> impl Iterator<Item = Item> {
-    fields.iter().map(|&(offset, code)| {
-        let mut store = Instruction::default();
-        store.set_code(code);
-        store.set_op0_kind(OpKind::Memory);
-        store.set_op1_kind(if code == Code::Mov_rm16_imm16 { OpKind::Immediate16 } else { OpKind::Immediate32to64 });
-        store.set_segment_prefix(instruction.segment_prefix());
-        store.set_memory_base(instruction.memory_base());
-        store.set_memory_index(instruction.memory_index());
-        store.set_memory_index_scale(instruction.memory_index_scale());
-        let displacement = instruction.memory_displacement64().wrapping_add(offset);
-        let is_narrow = instruction.memory_base().is_gpr32() || instruction.memory_index().is_gpr32();
-        store.set_memory_displacement64(if is_narrow { displacement & 0xffff_ffff } else { displacement });
-        store.set_memory_displ_size(instruction.memory_displ_size().max(1));
-        plain(store)
-    }).collect::<Vec<_>>().into_iter()
+fn blank(instruction: &Instruction, fields: &[(u64, Code)]) -> Vec<Item> {
+    fields
+        .iter()
+        .map(|&(offset, code)| {
+            let mut store = Instruction::default();
+            store.set_code(code);
+            store.set_op0_kind(OpKind::Memory);
+            let is_word = code == Code::Mov_rm16_imm16;
+            store.set_op1_kind(if is_word { OpKind::Immediate16 } else { OpKind::Immediate32to64 });
+            copy_address(instruction, &mut store, offset);
+            plain(store)
+        })
+        .collect()
+}
+
+/// Gives `to` the memory operand of `from`, some bytes further on.
+fn copy_address(from: &Instruction, to: &mut Instruction, offset: u64) {
+    to.set_segment_prefix(from.segment_prefix());
+    to.set_memory_base(from.memory_base());
+    to.set_memory_index(from.memory_index());
+    to.set_memory_index_scale(from.memory_index_scale());
+    let displacement = from.memory_displacement64().wrapping_add(offset);
+    let is_narrow = from.memory_base().is_gpr32() || from.memory_index().is_gpr32();
+    to.set_memory_displacement64(if is_narrow { displacement & 0xffff_ffff } else { displacement });
+    to.set_memory_displ_size(from.memory_displ_size().max(1));
 }
 
 /// An item for an instruction without labels.

@@ -36,11 +36,17 @@ pub const FRAME_SIZE: u64 = 23 * 8;
 pub const STATE: u64 = 448;
 
 /// Index of RIP among the ucontext's registers.
-const UCONTEXT_RIP: usize = 16;
+const UCONTEXT_RIP: u64 = 16;
+/// Index of the exception's number.
+const UCONTEXT_TRAP: u64 = 20;
+/// Index of the faulting address.
+const UCONTEXT_CR2: u64 = 22;
+/// The exception in which CR2 means something.
+const PAGE_FAULT: u64 = 14;
 /// Names of the ucontext's registers.
 pub const UCONTEXT_NAMES: [&str; 23] = [
-    "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rdi", "rsi", "rbp", "rbx", "rdx", "rax", "rcx", "rsp", "rip",
-    "eflags", "csgsfs", "err", "trapno", "oldmask", "cr2",
+    "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rdi", "rsi", "rbp", "rbx", "rdx", "rax",
+    "rcx", "rsp", "rip", "eflags", "csgsfs", "err", "trapno", "oldmask", "cr2",
 ];
 
 /// One record, unparsed.
@@ -86,7 +92,7 @@ impl Record<'_> {
 
     /// The pc at the signal.
     pub fn signal_pc(&self) -> u64 {
-        word(self.bytes, UCONTEXT + 8 * UCONTEXT_RIP as u64)
+        word(self.bytes, UCONTEXT + 8 * UCONTEXT_RIP)
     }
 
     /// The bytes that two runs must agree on. `keep_pointers` keeps x87 instruction and operand
@@ -97,23 +103,38 @@ impl Record<'_> {
         if !has_frame {
             bytes[SIGNAL_INFO as usize..STATE as usize].fill(0);
         }
-        if !keep_pointers {
-            let frame = STATE as usize + cpu.area_size;
-            for area in [Some(STATE as usize), has_frame.then_some(frame)].into_iter().flatten() {
-                bytes[area + 6..area + 24].fill(0);
+        if word(&bytes, UCONTEXT + 8 * UCONTEXT_TRAP) != PAGE_FAULT {
+            // Left over from an earlier page fault of the thread.
+            let start = (UCONTEXT + 8 * UCONTEXT_CR2) as usize;
+            bytes[start..start + 8].fill(0);
+        }
+        let frame = STATE as usize + cpu.area_size;
+        for start in [Some(STATE as usize), has_frame.then_some(frame)].into_iter().flatten() {
+            let area = &mut bytes[start..start + cpu.area_size];
+            if !keep_pointers {
+                area[6..24].fill(0);
             }
+            forget_initial_components(cpu, area);
         }
         bytes
     }
 
-    /// Everything in the record, by name.
-    pub fn fields(&self, cpu: &Cpu) -> Vec<Field> {
+    /// Everything comparable in the record, by name.
+    pub fn fields(&self, cpu: &Cpu, keep_pointers: bool) -> Vec<Field> {
+        let bytes = self.comparable(cpu, keep_pointers);
+        Record { bytes: &bytes }.all_fields(cpu)
+    }
+
+    fn all_fields(&self, cpu: &Cpu) -> Vec<Field> {
         let mut fields = Vec::new();
-        let mut add = |name: String, bytes: &[u8]| fields.push(Field { name, bytes: bytes.to_vec() });
+        let mut add =
+            |name: String, bytes: &[u8]| fields.push(Field { name, bytes: bytes.to_vec() });
         let quad = |offset: u64| &self.bytes[offset as usize..offset as usize + 8];
         add("signals".into(), quad(SIGNALS));
         if self.signal().is_some() {
-            for (name, offset, size) in [("si_signo", 0, 4), ("si_errno", 4, 4), ("si_code", 8, 4), ("si_addr", 16, 8)] {
+            for (name, offset, size) in
+                [("si_signo", 0, 4), ("si_errno", 4, 4), ("si_code", 8, 4), ("si_addr", 16, 8)]
+            {
                 let start = SIGNAL_INFO as usize + offset;
                 add(name.into(), &self.bytes[start..start + size]);
             }
@@ -123,7 +144,10 @@ impl Record<'_> {
             }
         }
         for (number, register) in GENERAL.iter().enumerate() {
-            add(format!("{register:?}").to_lowercase(), quad(GENERAL_REGISTERS + 8 * number as u64));
+            add(
+                format!("{register:?}").to_lowercase(),
+                quad(GENERAL_REGISTERS + 8 * number as u64),
+            );
         }
         add("rflags".into(), quad(FLAGS));
         add("fs_base".into(), quad(FS_BASE));
@@ -142,10 +166,33 @@ impl Record<'_> {
     }
 }
 
-fn state_fields(cpu: &Cpu, prefix: &str, area: &[u8], add: &mut impl FnMut(String, &[u8])) {
-    for (name, offset, size) in
-        [("fcw", 0, 2), ("fsw", 2, 2), ("ftw", 4, 1), ("fop", 6, 2), ("fip", 8, 8), ("fdp", 16, 8), ("mxcsr", 24, 8)]
+/// Whether the processor remembers that a component is in its initial state is its own business:
+/// takes those components out of the bitmap.
+fn forget_initial_components(cpu: &Cpu, area: &mut [u8]) {
+    let mut in_use = word(area, 512);
+    if area[160..416].iter().all(|&byte| byte == 0) {
+        in_use &= !2;
+    }
+    for (number, component) in cpu.layout.iter().enumerate().filter(|(_, layout)| layout.size != 0)
     {
+        let bytes = &area[component.offset..component.offset + component.size];
+        if bytes.iter().all(|&byte| byte == 0) {
+            in_use &= !(1 << number);
+        }
+    }
+    area[512..520].copy_from_slice(&in_use.to_le_bytes());
+}
+
+fn state_fields(cpu: &Cpu, prefix: &str, area: &[u8], add: &mut impl FnMut(String, &[u8])) {
+    for (name, offset, size) in [
+        ("fcw", 0, 2),
+        ("fsw", 2, 2),
+        ("ftw", 4, 1),
+        ("fop", 6, 2),
+        ("fip", 8, 8),
+        ("fdp", 16, 8),
+        ("mxcsr", 24, 8),
+    ] {
         add(format!("{prefix}{name}"), &area[offset..offset + size]);
     }
     for register in 0..8 {

@@ -1,5 +1,6 @@
 //! What a person needs to see of a differing case: the code, what it started from, what differs.
 
+use super::assembly::ENDING;
 use super::check::Comparison;
 use super::cpu::Cpu;
 use super::guest::Guest;
@@ -7,7 +8,8 @@ use super::record::{Field, Record, records};
 use super::registers::GENERAL;
 use super::run::{Executable, Outcome};
 use anyhow::Result;
-use iced_x86::{Decoder, DecoderOptions, FastFormatter};
+use iced_x86::{Decoder, DecoderOptions, FastFormatter, Register};
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
 /// A case that came out differently, alone in its guest.
@@ -22,9 +24,73 @@ pub struct Difference {
 
 impl Difference {
     /// The difference between two runs of a guest with one case.
-    pub fn new(comparison: &Comparison, guest: Guest, native: Outcome, translated: Outcome) -> Difference {
+    pub fn new(
+        comparison: &Comparison,
+        guest: Guest,
+        native: Outcome,
+        translated: Outcome,
+    ) -> Difference {
         let cpu = comparison.cpu.clone();
         Difference { cpu, keep_pointers: comparison.keep_pointers, guest, native, translated }
+    }
+
+    /// Names of what differs.
+    pub fn names(&self) -> BTreeSet<String> {
+        let (native, translated) = (records(&self.native.output), records(&self.translated.output));
+        let pairs = native.iter().zip(&translated);
+        let mut names: BTreeSet<String> = pairs
+            .flat_map(|(left, right)| self.fields(left, right))
+            .map(|(name, ..)| name)
+            .collect();
+        if translated.len() < native.len() {
+            names.insert("end".into());
+        }
+        names
+    }
+
+    /// What tells one problem from another: the instructions left and the names of what differs.
+    pub fn signature(&self) -> String {
+        let pieces = self.guest.cases[0].body.iter().filter(|piece| piece.unit != ENDING);
+        let codes: Vec<_> = pieces.filter_map(|piece| piece.item.code()).collect();
+        let mnemonics: Vec<String> =
+            codes.iter().map(|code| format!("{:?}", code.mnemonic()).to_lowercase()).collect();
+        let is_general =
+            |name: &str| GENERAL.iter().any(|register| name == general_name(*register));
+        let kinds: BTreeSet<String> = self
+            .names()
+            .into_iter()
+            .map(|name| match name.as_str() {
+                name if name.starts_with("scratch") => "memory".into(),
+                name if is_general(name) => "registers".into(),
+                _ => name,
+            })
+            .collect();
+        let names: Vec<String> = kinds.into_iter().collect();
+        format!("{}: {}", mnemonics.join(", "), names.join(" "))
+    }
+
+    /// What differs between two records: its name, the native value, the translated value.
+    fn fields(&self, native: &Record, translated: &Record) -> Vec<(String, String, String)> {
+        let native = native.fields(&self.cpu, self.keep_pointers);
+        let translated = translated.fields(&self.cpu, self.keep_pointers);
+        let value = |fields: &[Field], name: &str| {
+            let field = fields.iter().find(|field| field.name == name);
+            field.map_or_else(|| "-".to_string(), |field| hexadecimal(&field.bytes))
+        };
+        let mut names: Vec<&String> =
+            native.iter().chain(&translated).map(|field| &field.name).collect();
+        let mut seen = HashSet::new();
+        names.retain(|name| seen.insert(*name));
+        names
+            .into_iter()
+            .map(|name| (name.clone(), value(&native, name), value(&translated, name)))
+            .filter(|(_, left, right)| left != right)
+            .filter(|(name, left, right)| {
+                // Of a signal that only one side received, what it was and where is enough.
+                let is_context = name.starts_with("uc.") && name != "uc.rip";
+                !(is_context && (left == "-" || right == "-"))
+            })
+            .collect()
     }
 }
 
@@ -51,27 +117,43 @@ impl fmt::Display for Difference {
         writeln!(f, "starts with:")?;
         for (row, registers) in GENERAL.chunks(4).enumerate() {
             for (column, register) in registers.iter().enumerate() {
-                write!(f, "  {:>3} {:016x}", format!("{register:?}").to_lowercase(), case.registers[4 * row + column])?;
+                write!(
+                    f,
+                    "  {:>3} {:016x}",
+                    general_name(*register),
+                    case.registers[4 * row + column]
+                )?;
             }
             writeln!(f)?;
         }
         let middle = guest.layout.middle();
-        writeln!(f, "  flags {:x}  fs {:x}  gs {:x}  (scratch pages meet at {middle:x})", case.flags, case.fs_base, case.gs_base)?;
+        writeln!(
+            f,
+            "  flags {:x}  fs {:x}  gs {:x}  (scratch pages meet at {middle:x})",
+            case.flags, case.fs_base, case.gs_base
+        )?;
         let (native, translated) = (records(&self.native.output), records(&self.translated.output));
-        for pass in 0..native.len() {
+        for (pass, expected) in native.iter().enumerate() {
             let Some(actual) = translated.get(pass) else {
-                writeln!(f, "pass {pass}: translated, it {} before the case was done", self.translated.describe_end())?;
+                writeln!(
+                    f,
+                    "pass {pass}: translated, it {} before the case was done",
+                    self.translated.describe_end()
+                )?;
                 for line in self.translated.complaint.lines().rev().take(4) {
                     writeln!(f, "  stderr: {line}")?;
                 }
                 break;
             };
-            let expected = &native[pass];
-            if expected.comparable(&self.cpu, self.keep_pointers) == actual.comparable(&self.cpu, self.keep_pointers) {
+            if expected.comparable(&self.cpu, self.keep_pointers)
+                == actual.comparable(&self.cpu, self.keep_pointers)
+            {
                 continue;
             }
             writeln!(f, "pass {pass}: native | translated")?;
-            list_fields(f, &self.cpu, self.keep_pointers, expected, actual)?;
+            for (name, left, right) in self.fields(expected, actual) {
+                writeln!(f, "  {name:<14} {left} | {right}")?;
+            }
         }
         Ok(())
     }
@@ -86,38 +168,20 @@ fn disassemble(f: &mut fmt::Formatter, cpu: &Cpu, address: u64, bytes: &[u8]) ->
         let instruction = decoder.decode();
         let mut text = String::new();
         formatter.format(&instruction, &mut text);
-        let encoding: String = bytes[start..decoder.position()].iter().map(|byte| format!("{byte:02x}")).collect();
+        let encoding: String =
+            bytes[start..decoder.position()].iter().map(|byte| format!("{byte:02x}")).collect();
         writeln!(f, "  {:x}  {encoding:<24}  {text}", instruction.ip())?;
     }
     Ok(())
 }
 
-fn list_fields(
-    f: &mut fmt::Formatter,
-    cpu: &Cpu,
-    keep_pointers: bool,
-    expected: &Record,
-    actual: &Record,
-) -> fmt::Result {
-    let (expected, actual) = (expected.fields(cpu), actual.fields(cpu));
-    let value = |fields: &[Field], name: &str| {
-        fields.iter().find(|field| field.name == name).map_or_else(|| "-".to_string(), |field| hexadecimal(&field.bytes))
-    };
-    let mut names: Vec<&String> = expected.iter().chain(&actual).map(|field| &field.name).collect();
-    let mut seen = std::collections::HashSet::new();
-    names.retain(|name| seen.insert(*name));
-    for name in names {
-        let is_pointer = ["fop", "fip", "fdp"].iter().any(|pointer| name.ends_with(pointer));
-        let (left, right) = (value(&expected, name), value(&actual, name));
-        if left != right && (keep_pointers || !is_pointer) {
-            writeln!(f, "  {name:<14} {left} | {right}")?;
-        }
-    }
-    Ok(())
+fn general_name(register: Register) -> String {
+    format!("{register:?}").to_lowercase()
 }
 
 /// A number, most significant byte first; longer fields in memory order, by quadword.
 fn hexadecimal(bytes: &[u8]) -> String {
-    let number = |bytes: &[u8]| bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let number =
+        |bytes: &[u8]| bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect::<String>();
     bytes.chunks(8).map(number).collect::<Vec<_>>().join(" ")
 }

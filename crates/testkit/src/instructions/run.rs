@@ -61,7 +61,8 @@ impl Executable {
     /// When the temporary directory is not writable.
     pub fn create(name: &str, bytes: &[u8]) -> Result<Executable> {
         let directory = std::env::temp_dir().join("retro-instructions");
-        std::fs::create_dir_all(&directory).with_context(|| format!("creating {}", directory.display()))?;
+        std::fs::create_dir_all(&directory)
+            .with_context(|| format!("creating {}", directory.display()))?;
         let path = directory.join(format!("{name}-{}", std::process::id()));
         std::fs::write(&path, bytes).with_context(|| format!("writing {}", path.display()))?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;

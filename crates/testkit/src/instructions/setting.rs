@@ -90,7 +90,9 @@ impl Setting {
         setting.assign_implicit(random, codes, hazards);
         let written = implicitly_written(codes);
         let mut free: Vec<usize> = (0..16)
-            .filter(|&register| !setting.reserved.has_general(register) && !written.has_general(register))
+            .filter(|&register| {
+                !setting.reserved.has_general(register) && !written.has_general(register)
+            })
             .collect();
         random.shuffle(&mut free);
         // Two explicit operands keep a constant address even when a string instruction moves its own.
@@ -109,7 +111,8 @@ impl Setting {
         }
         if hazards == Hazards::Memory && random.percent(20) {
             let wild = free.pop().expect("a case reserves few registers");
-            setting.registers[wild] = random.pick(&[0x8000_0000_0000_0000, 0x1234_5678_9abc_def0, 0x0000_8000_0000_0000]);
+            setting.registers[wild] =
+                random.pick(&[0x8000_0000_0000_0000, 0x1234_5678_9abc_def0, 0x0000_8000_0000_0000]);
             setting.reserve(wild);
             setting.wild = Some(wild);
         }
@@ -181,7 +184,10 @@ impl Setting {
                 self.reserve(RDX);
             }
             if code.op_code().op_kinds().iter().any(super::catalogue::is_vector_indexed) {
-                DWORD_INDICES.iter().chain(&QWORD_INDICES).for_each(|&vector| self.reserved.add_vector(vector));
+                DWORD_INDICES
+                    .iter()
+                    .chain(&QWORD_INDICES)
+                    .for_each(|&vector| self.reserved.add_vector(vector));
             }
         }
         for register in implicit {
@@ -202,7 +208,8 @@ impl Setting {
 
     /// Divisions mostly overflow and comparisons mostly fail on random inputs; help them.
     fn favour_success(&mut self, random: &mut Random, codes: &[Code]) {
-        let divides = codes.iter().any(|code| matches!(code.mnemonic(), Mnemonic::Div | Mnemonic::Idiv));
+        let divides =
+            codes.iter().any(|code| matches!(code.mnemonic(), Mnemonic::Div | Mnemonic::Idiv));
         if divides && random.percent(75) {
             if !self.reserved.has_general(RAX) {
                 self.registers[RAX] = random.bits() >> random.below(64);
@@ -220,16 +227,24 @@ fn implicitly_written(codes: &[Code]) -> RegisterSet {
     let mut set = RegisterSet::default();
     for &code in codes {
         let of_kind = |kind: &OpCodeOperandKind| match kind {
-            OpCodeOperandKind::al | OpCodeOperandKind::ax | OpCodeOperandKind::eax | OpCodeOperandKind::rax => Some(RAX),
+            OpCodeOperandKind::al
+            | OpCodeOperandKind::ax
+            | OpCodeOperandKind::eax
+            | OpCodeOperandKind::rax => Some(RAX),
             OpCodeOperandKind::dx => Some(RDX),
             _ => None,
         };
-        code.op_code().op_kinds().iter().filter_map(of_kind).for_each(|register| set.add_general(register));
+        code.op_code()
+            .op_kinds()
+            .iter()
+            .filter_map(of_kind)
+            .for_each(|register| set.add_general(register));
         let of_mnemonic: &[usize] = match code.mnemonic() {
             Cpuid | Syscall | Xgetbv | Int | Rdpkru => &[RAX, RBX, RCX, RDX, R11],
             Mul | Imul | Div | Idiv | Cwd | Cdq | Cqo | Cmpxchg8b | Cmpxchg16b => &[RAX, RDX],
             Cbw | Cwde | Cdqe | Lahf | Cmpxchg | Xlatb => &[RAX],
             Pcmpestri | Pcmpistri | Vpcmpestri | Vpcmpistri => &[RCX],
+            Loop | Loope | Loopne => &[RCX],
             _ => &[],
         };
         of_mnemonic.iter().for_each(|&register| set.add_general(register));

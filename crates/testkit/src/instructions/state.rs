@@ -43,7 +43,8 @@ pub fn image(cpu: &Cpu, random: &mut Random, exceptions: Exceptions) -> Vec<u8> 
         Exceptions::Masked => 0x3f,
         Exceptions::Unmasked => random.below(0x40) as u16,
     };
-    let control = masks | 0x40 | (random.below(4) as u16) << 10 | random.pick(&[0u16, 2, 3, 3]) << 8;
+    let control =
+        masks | 0x40 | (random.below(4) as u16) << 10 | random.pick(&[0u16, 2, 3, 3]) << 8;
     let sticky = if random.percent(50) { 0 } else { random.below(0x40) as u16 };
     let summary = if sticky & !masks & 0x3f != 0 { 0x8080 } else { 0 };
     let conditions = random.bits() as u16 & 0x4700;
@@ -60,7 +61,14 @@ pub fn image(cpu: &Cpu, random: &mut Random, exceptions: Exceptions) -> Vec<u8> 
     }
     let opmasks = cpu.layout[5];
     for k in 0..opmasks.size / 8 {
-        let mask = random.pick(&[0, u64::MAX, 1, 0x5555_5555_5555_5555, 0x8000_8080_80, random.clone().bits()]);
+        let mask = random.pick(&[
+            0,
+            u64::MAX,
+            1,
+            0x5555_5555_5555_5555,
+            0x0080_0080_8080,
+            random.clone().bits(),
+        ]);
         put(&mut image, opmasks.offset + 8 * k, &mask.to_le_bytes());
     }
     put(&mut image, STATE_BITMAP, &cpu.components.to_le_bytes());
@@ -130,7 +138,8 @@ fn vector(random: &mut Random, register: usize) -> [u8; 64] {
 
 /// Stores the full width of a vector register, as far as the processor has it.
 fn set_vector(cpu: &Cpu, image: &mut [u8], register: usize, bytes: &[u8; 64]) {
-    let [upper_halves, upper_quarters, high_registers] = [cpu.layout[2], cpu.layout[6], cpu.layout[7]];
+    let [upper_halves, upper_quarters, high_registers] =
+        [cpu.layout[2], cpu.layout[6], cpu.layout[7]];
     if register < 16 {
         put(image, XMM_REGISTERS + 16 * register, &bytes[..16]);
         if upper_halves.size != 0 {
