@@ -15,14 +15,14 @@ int main(void) {
     for (int i = 0; i < 1 << 20; i += 4096) CHECK_EQ(base[i], 0);
     memset(base, 1, 1 << 20);
 
-    // A free hint is honoured; one rounded down to a page; an occupied one goes elsewhere.
-    CHECK_EQ(munmap(base + 0x40000, 0x10000), 0);
-    CHECK(mmap(base + 0x40000, 0x4000, RW, ANONYMOUS, -1, 0) == base + 0x40000);
-    CHECK(mmap(base + 0x44123, 0x4000, RW, ANONYMOUS, -1, 0) == base + 0x44000);
+    // An occupied hint goes elsewhere; a free one is honoured, rounded down to a page.
     char *other = mmap(base, 0x4000, RW, ANONYMOUS, -1, 0);
     CHECK(other != MAP_FAILED && (other + 0x4000 <= base || other >= base + (1 << 20)));
     CHECK_EQ(base[0], 1);
     CHECK_EQ(munmap(other, 0x4000), 0);
+    CHECK_EQ(munmap(base + 0x40000, 0x10000), 0);
+    CHECK(mmap(base + 0x40000, 0x4000, RW, ANONYMOUS, -1, 0) == base + 0x40000);
+    CHECK(mmap(base + 0x44123, 0x4000, RW, ANONYMOUS, -1, 0) == base + 0x44000);
     puts("hints");
 
     CHECK(mmap(base + 0x10000, 0x2000, RW, ANONYMOUS | MAP_FIXED, -1, 0) == base + 0x10000);

@@ -17,10 +17,21 @@ static void handler(int number, siginfo_t *info, void *context) {
     swapcontext(&tasks[from], &tasks[to]);
 }
 
+// Every switch happens with the signal blocked: swapcontext is not atomic, and a signal in its
+// middle would save a half-switched context. Only a task's own code runs with it open.
+static void alarm_signal(int how) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGALRM);
+    CHECK_EQ(sigprocmask(how, &set, NULL), 0);
+}
+
 static void task(int self) {
+    work[self]++;
+    alarm_signal(SIG_UNBLOCK);
     while (!done) work[self]++;
-    if (self == current) setcontext(&main_context);
-    for (;;) {}
+    alarm_signal(SIG_BLOCK);
+    setcontext(&main_context);
 }
 
 static ucontext_t after_fault;
@@ -33,6 +44,7 @@ static void on_fault(int number, siginfo_t *info, void *context) {
 
 int main(void) {
     on_signal(SIGALRM, handler, 0);
+    alarm_signal(SIG_BLOCK);
     for (int i = 0; i < TASKS; i++) {
         getcontext(&tasks[i]);
         tasks[i].uc_stack.ss_sp = stacks[i];

@@ -16,11 +16,12 @@ for word in "${!counts[@]}"; do echo "$word ${counts[$word]}"; done | sort
 false | true | (exit 3) || echo "${PIPESTATUS[*]}"
 while read -r a b; do echo "$b-$a"; done < <(printf '%s\n' "1 2" "3 4")
 coproc CAT { cat; }
+cat=$CAT_PID
 echo through a coprocess >&"${CAT[1]}"
 read -r line <&"${CAT[0]}"
 echo "$line"
 eval "exec ${CAT[1]}>&-"
-wait "$CAT_PID"
+wait "$cat"
 for i in $(seq 1 40); do /bin/echo -n "$i "; done; echo
 [[ abc123 =~ ^([a-z]+)([0-9]+)$ ]] && echo "${BASH_REMATCH[@]:1}"
 printf '%08.3f|%-6s|%x\n' 3.14159 ab 255

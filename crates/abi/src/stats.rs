@@ -66,10 +66,8 @@ stats! {
     translator_nanoseconds,
     /// Exits to the engine to link a direct branch.
     exits_direct,
-    /// Exits because an indirect jump or call missed the tables.
+    /// Exits because an indirect jump, call or return missed the tables.
     exits_indirect,
-    /// Exits because a return missed the tables.
-    exits_return,
     /// Exits for a system call.
     exits_syscall,
     /// Exits to emulate an instruction.

@@ -19,7 +19,8 @@ use std::convert::Infallible;
 use std::mem::MaybeUninit;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{self, ExitStatus};
-use std::{fs, mem, ptr};
+use std::time::Duration;
+use std::{mem, ptr, thread};
 
 use anyhow::{Context, Result, bail};
 use libc::{c_int, siginfo_t};
@@ -152,22 +153,45 @@ impl Supervisor {
 
     /// Takes every change of the child's state that is there to be taken.
     fn collect(&mut self) -> Result<Option<Ending>> {
-        while let Some(status) = self.next_change()? {
+        let mut change = self.next_change()?;
+        while let Some(status) = change {
             if let Some(code) = status.code() {
                 return Ok(Some(Ending::Exited(code)));
             } else if let Some(signal) = status.signal() {
                 return Ok(Some(Ending::Killed(signal)));
             } else if let Some(signal) = status.stopped_signal() {
-                self.stop_with_child(signal);
+                raise_by_default(signal);
+                self.resumed = true;
+                change = self.next_change_after_stop()?;
+            } else {
+                change = self.next_change()?;
             }
         }
+        Ok(None)
+    }
+
+    /// What the child did since it stopped and this process stopped with it. A shell continues
+    /// both, as one group; if it was this process alone, the child is continued from here.
+    ///
+    /// That the child has been continued is asked of `waitpid`, not of the child's present state:
+    /// it may have been continued and stopped again meanwhile.
+    fn next_change_after_stop(&self) -> Result<Option<ExitStatus>> {
+        for _ in 0..5 {
+            let change = self.next_change()?;
+            if change.is_some() {
+                return Ok(change);
+            }
+            // The kernel continues the members of a group one after the other.
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.send(libc::SIGCONT);
         Ok(None)
     }
 
     fn next_change(&self) -> Result<Option<ExitStatus>> {
         loop {
             let mut status = 0;
-            let flags = libc::WNOHANG | libc::WUNTRACED;
+            let flags = libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED;
             // SAFETY: the pointer is valid for the call.
             let changed = unsafe { libc::waitpid(self.child.as_raw(), &mut status, flags) };
             match Errno::result(changed) {
@@ -176,15 +200,6 @@ impl Supervisor {
                 Err(Errno::EINTR) => {}
                 Err(error) => return Err(error).context("cannot wait for the program"),
             }
-        }
-    }
-
-    /// Stops as the child did, and once continued sees to it that the child is, too.
-    fn stop_with_child(&mut self, signal: c_int) {
-        raise_by_default(signal);
-        self.resumed = true;
-        if self.child_is_stopped() {
-            self.send(libc::SIGCONT);
         }
     }
 
@@ -201,12 +216,6 @@ impl Supervisor {
 
     fn child_shares_group(&self) -> bool {
         getpgid(Some(self.child)).is_ok_and(|group| group == getpgrp())
-    }
-
-    /// The state is the first field after the command's name, which is in parentheses.
-    fn child_is_stopped(&self) -> bool {
-        fs::read_to_string(format!("/proc/{}/stat", self.child))
-            .is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T")))
     }
 
     /// The child may have ended: it is not reaped yet, so its number belongs to no other process.

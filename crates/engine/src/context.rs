@@ -2,10 +2,10 @@
 //!
 //! It ends exactly where GS points, so everything in it is a negative displacement from GS and
 //! positive displacements are free for the shadow of guest memory. In front of it, still within a
-//! 32-bit displacement, lie the two branch tables of the thread:
+//! 32-bit displacement, lies the branch table of the thread:
 //!
 //! ```text
-//! [guard | engine stack | signal stack | return table | jump table | ... Context] <- GS
+//! [guard | engine stack | signal stack | branch table | ... Context] <- GS
 //! ```
 //!
 //! Invariants:
@@ -17,11 +17,11 @@
 use crate::signals::ThreadSignals;
 use core::sync::atomic::AtomicU32;
 
-/// Entries of each branch table: indexed by the low 16 bits of the guest address, the one hash
+/// Entries of the branch table: indexed by the low 16 bits of the guest address, the one hash
 /// that needs neither flags nor a second scratch register (`movzx`).
 pub const BRANCH_TABLE_ENTRIES: usize = 1 << 16;
 
-/// Bytes of one branch table.
+/// Bytes of the branch table.
 pub const BRANCH_TABLE_BYTES: usize = BRANCH_TABLE_ENTRIES * 8;
 
 /// Pages reserved for the context itself, right below GS.
@@ -29,9 +29,6 @@ pub const CONTEXT_AREA: usize = 16 * 1024;
 
 /// GS displacement of the jump table.
 pub const JUMP_TABLE: i32 = -((CONTEXT_AREA + BRANCH_TABLE_BYTES) as i32);
-
-/// GS displacement of the return table.
-pub const RETURN_TABLE: i32 = -((CONTEXT_AREA + 2 * BRANCH_TABLE_BYTES) as i32);
 
 /// A general-purpose register, numbered as in instruction encodings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,25 +91,23 @@ impl Registers {
 pub enum ExitKind {
     /// A direct branch that is not linked yet; `exit_index` names it.
     Direct = 0,
-    /// An indirect jump or call to `exit_target` that no table knows.
+    /// An indirect jump, call or return to `exit_target` that no table knows.
     Indirect = 1,
-    /// A return to `exit_target` that no table knows.
-    Return = 2,
     /// A `syscall` instruction; `exit_index` names what follows it.
-    Syscall = 3,
+    Syscall = 2,
     /// An instruction the engine executes itself; `exit_index` names it.
-    Emulate = 4,
+    Emulate = 3,
     /// A guest instruction faulted; the handler left the details in `signals.fault`.
-    Fault = 5,
+    Fault = 4,
     /// An asynchronous signal stopped the thread between two guest instructions.
-    Asynchronous = 6,
+    Asynchronous = 5,
     /// Nothing happened yet, or a signal came while the engine was about to enter the cache:
     /// continue at `registers.rip`.
-    Continue = 7,
+    Continue = 6,
     /// A block found its own bytes changed; `exit_index` names where to resume.
-    ModifiedCode = 8,
+    ModifiedCode = 7,
     /// A guest that has set the trap flag has executed one instruction.
-    Stepped = 9,
+    Stepped = 8,
 }
 
 /// Spill slots and their users.

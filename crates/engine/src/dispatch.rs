@@ -171,9 +171,6 @@ pub extern "C" fn retro_dispatch(context: &mut Context) {
     } else if is(ExitKind::Indirect) {
         context.registers.rip = exit_target;
         from = From::Jump;
-    } else if is(ExitKind::Return) {
-        context.registers.rip = exit_target;
-        from = From::Return;
     } else if is(ExitKind::Syscall) {
         syscalls::handle(context, exit_target);
     } else if is(ExitKind::Emulate) {
@@ -200,10 +197,8 @@ enum From {
     Anywhere,
     /// An exit to link.
     Direct { exit: u32, generation: u32 },
-    /// An indirect jump or call.
+    /// An indirect jump, call or return.
     Jump,
-    /// A return.
-    Return,
     /// Execute just one instruction in a block of its own.
     Step,
 }
@@ -212,12 +207,11 @@ fn count_exit(stats: &Stats, kind: u32) {
     let counter = match kind {
         0 => &stats.exits_direct,
         1 => &stats.exits_indirect,
-        2 => &stats.exits_return,
-        3 => &stats.exits_syscall,
-        4 => &stats.exits_emulate,
-        5 => &stats.exits_fault,
-        6 => &stats.exits_signal,
-        8 => &stats.exits_modified_code,
+        2 => &stats.exits_syscall,
+        3 => &stats.exits_emulate,
+        4 => &stats.exits_fault,
+        5 => &stats.exits_signal,
+        7 => &stats.exits_modified_code,
         _ => return,
     };
     Stats::add(counter, 1);
@@ -375,20 +369,16 @@ fn learn(
         }
         From::Jump => {
             let entry = engine.cache.jump_entry(block)?;
-            set_branch_table(context, crate::context::JUMP_TABLE, pc, entry);
-        }
-        From::Return => {
-            let landing = engine.cache.landing(block)?;
-            set_branch_table(context, crate::context::RETURN_TABLE, pc, landing);
+            set_branch_table(context, pc, entry);
         }
         From::Anywhere | From::Step => {}
     }
     Ok(())
 }
 
-fn set_branch_table(context: &mut Context, table: i32, pc: u64, entry: u64) {
+fn set_branch_table(context: &mut Context, pc: u64, entry: u64) {
     let end = core::ptr::from_mut(context) as i64 + crate::context::CONTEXT_SIZE as i64;
-    let slot = (end + table as i64) as *mut u64;
+    let slot = (end + crate::context::JUMP_TABLE as i64) as *mut u64;
     // SAFETY: the table lies in front of the context, in the same allocation; the index has 16 bits.
     unsafe { slot.add(pc as u16 as usize).write(entry) };
 }
@@ -399,7 +389,7 @@ fn flush(engine: &mut Engine, context: &mut Context) {
     engine.cache.flush();
     engine.generation += 1;
     cache::set_generation(engine.generation);
-    threads::with_world_stopped(context, cache::reset_branch_tables);
+    threads::with_world_stopped(context, cache::reset_branch_table);
 }
 
 /// A block found its bytes changed.

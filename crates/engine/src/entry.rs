@@ -4,14 +4,14 @@
 //!   the context, switches to the engine's stack and calls [`retro_dispatch`].
 //! - `retro_asm_enter`: the way back. Restartable: a signal anywhere in it rewinds to its start, so
 //!   that a pending signal is never overlooked.
-//! - `retro_asm_*_miss`: second-level look-up of indirect branch targets, without leaving for Rust.
+//! - `retro_asm_jump_miss`: second-level look-up of indirect branch targets, without leaving for Rust.
 //! - `retro_asm_guest_syscall`: a system call on the guest's behalf with a known point of no return.
 //! - `retro_asm_copy`: copies memory that may fault.
 //!
 //! The signal handler recognises where it interrupted the thread by the `region` addresses below.
 
 use crate::context::{
-    Context, ExitKind, JUMP_TABLE, RETURN_TABLE, register_offset, slot, spill_offset,
+    Context, ExitKind, JUMP_TABLE, register_offset, slot, spill_offset,
 };
 use crate::gs_offset;
 use core::arch::global_asm;
@@ -81,48 +81,6 @@ global_asm!(
     "mov rdx, [rdx + 8]",
     "movzx eax, cx",
     "mov gs:[rax*8 + {jump_table}], rdx",
-    "mov rax, gs:[{spill_flags}]",
-    "add al, 0x7f",
-    "sahf",
-    "mov rax, gs:[{spill_rax}]",
-    "jmp rdx",
-    // The same for returns. The return sequence put a cache address into the guest's stack slot,
-    // now at [rsp - 8]; the guest's own value, in rcx, goes back before anybody can look.
-    ".globl retro_asm_return_miss",
-    ".balign 16",
-    "retro_asm_return_miss:",
-    "mov gs:[{spill_rax}], rax",
-    "lahf",
-    "seto al",
-    "mov gs:[{spill_flags}], rax",
-    "mov rdx, {spread}",
-    "imul rdx, rcx",
-    "shr rdx, {shift}",
-    "shl rdx, 4",
-    "lea rax, [rip + {return_lookup}]",
-    "add rdx, rax",
-    // Address 0 marks free entries; a jump there is the engine's to report.
-    "jrcxz 5f",
-    ".rept {probes}",
-    "cmp [rdx], rcx",
-    "je 2f",
-    "add rdx, 16",
-    ".endr",
-    "5:",
-    "mov rax, gs:[{spill_flags}]",
-    "add al, 0x7f",
-    "sahf",
-    "mov rax, gs:[{spill_rax}]",
-    "mov [rsp - 8], rcx",
-    "mov gs:[{exit_target}], rcx",
-    "mov rcx, gs:[{spill_rcx}]",
-    "mov rdx, gs:[{spill_rdx}]",
-    "mov dword ptr gs:[{exit_kind}], {kind_return}",
-    "jmp retro_asm_exit_common",
-    "2:",
-    "mov rdx, [rdx + 8]",
-    "movzx eax, cx",
-    "mov gs:[rax*8 + {return_table}], rdx",
     "mov rax, gs:[{spill_flags}]",
     "add al, 0x7f",
     "sahf",
@@ -223,14 +181,11 @@ global_asm!(
     shift = const 64 - LOOKUP_ENTRIES.trailing_zeros(),
     probes = const LOOKUP_PROBES,
     jump_lookup = sym crate::cache::lookup::JUMP_LOOKUP,
-    return_lookup = sym crate::cache::lookup::RETURN_LOOKUP,
     jump_table = const JUMP_TABLE,
-    return_table = const RETURN_TABLE,
     exit_target = const gs_offset!(exit_target),
     exit_kind = const gs_offset!(exit_kind),
     kind_direct = const ExitKind::Direct as u32,
     kind_indirect = const ExitKind::Indirect as u32,
-    kind_return = const ExitKind::Return as u32,
     kind_syscall = const ExitKind::Syscall as u32,
     kind_emulate = const ExitKind::Emulate as u32,
     kind_continue = const ExitKind::Continue as u32,
@@ -376,9 +331,6 @@ global_asm!(
     ".globl retro_table_template",
     "retro_table_template:",
     ".rept {entries}",
-    ".quad retro_asm_return_miss",
-    ".endr",
-    ".rept {entries}",
     ".quad retro_asm_jump_miss",
     ".endr",
     ".text",
@@ -389,7 +341,6 @@ unsafe extern "C" {
     fn retro_asm_exit_begin();
     fn retro_asm_exit_end();
     fn retro_asm_jump_miss();
-    fn retro_asm_return_miss();
     fn retro_asm_exit_syscall();
     fn retro_asm_exit_emulate();
     fn retro_asm_exit_modified();
@@ -413,7 +364,7 @@ unsafe extern "C" {
     fn retro_asm_signal_restorer();
     fn retro_asm_start() -> !;
     #[cfg(feature = "image")]
-    static retro_table_template: [u64; 2 * crate::context::BRANCH_TABLE_ENTRIES];
+    static retro_table_template: [u64; crate::context::BRANCH_TABLE_ENTRIES];
 }
 
 /// Addresses of the assembly above that emitted code jumps to.
@@ -426,8 +377,6 @@ pub mod target {
     address! {
         /// Look-up of jump targets.
         jump_miss = retro_asm_jump_miss;
-        /// Look-up of return targets.
-        return_miss = retro_asm_return_miss;
         /// Exit at a syscall.
         exit_syscall = retro_asm_exit_syscall;
         /// Exit to emulate.

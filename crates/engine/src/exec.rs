@@ -100,6 +100,7 @@ fn open_executable(dir: i32, path: &[u8], flags: u32) -> core::result::Result<Op
     }
     let nofollow = if flags & c::AT_SYMLINK_NOFOLLOW != 0 { c::O_NOFOLLOW } else { 0 };
     let opened = if empty {
+        sys::file_status(dir)?;
         // A new description, so that reading does not move the guest's file position.
         let link = alloc::format!("/proc/self/fd/{dir}\0");
         sys::open(link.as_bytes(), c::O_RDONLY | c::O_CLOEXEC, 0)

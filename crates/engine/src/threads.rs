@@ -27,7 +27,7 @@ use retro_abi::layout::PAGE;
 const ENGINE_STACK: u64 = 256 << 10;
 const SIGNAL_STACK: u64 = 64 << 10;
 const THREAD_MEMORY: u64 =
-    PAGE + ENGINE_STACK + SIGNAL_STACK + 2 * BRANCH_TABLE_BYTES as u64 + CONTEXT_AREA as u64;
+    PAGE + ENGINE_STACK + SIGNAL_STACK + BRANCH_TABLE_BYTES as u64 + CONTEXT_AREA as u64;
 
 /// What the thread list knows about a thread; the last part of a context.
 #[repr(C)]
@@ -86,7 +86,7 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
     // SAFETY: the first page of a fresh mapping: the stack's guard.
     unsafe { sys::mprotect(base, PAGE, c::PROT_NONE)? };
     let engine_stack = base + PAGE + ENGINE_STACK;
-    let tables = engine_stack + SIGNAL_STACK;
+    let table = engine_stack + SIGNAL_STACK;
     let end = base + THREAD_MEMORY;
     let place = (end - CONTEXT_SIZE as u64) as *mut Context;
     // SAFETY: inside the fresh mapping, aligned because its end is page-aligned and the size is a
@@ -121,21 +121,21 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
         });
         &mut *place
     };
-    if map_tables(tables).is_err() {
-        cache::reset_branch_tables(context);
+    if map_table(table).is_err() {
+        cache::reset_branch_table(context);
     }
     threads.push(ContextPointer(place));
     Ok(context)
 }
 
-/// Maps fresh branch tables from the image, so that they cost only what is used of them.
-fn map_tables(at: u64) -> sys::Result<()> {
+/// Maps a fresh branch table from the image, so that it costs only what is used of it.
+fn map_table(at: u64) -> sys::Result<()> {
     let offset = TEMPLATE_OFFSET.load(Ordering::Relaxed);
     if offset == 0 {
         return Err(sys::Errno::ENOENT);
     }
     let fd = sys::open(b"/proc/self/exe\0", c::O_RDONLY | c::O_CLOEXEC, 0)?;
-    let len = 2 * BRANCH_TABLE_BYTES as u64;
+    let len = BRANCH_TABLE_BYTES as u64;
     let prot = c::PROT_READ | c::PROT_WRITE;
     // SAFETY: replaces part of the thread's own fresh memory.
     let mapped = unsafe { sys::mmap(at, len, prot, c::MAP_PRIVATE | c::MAP_FIXED, fd, offset) };

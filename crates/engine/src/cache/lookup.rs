@@ -1,6 +1,6 @@
-//! The second-level branch tables, which assembly probes when a thread's own table misses.
+//! The second-level branch table, which assembly probes when a thread's own table misses.
 //!
-//! They are caches: an entry may be overwritten by another at any time, because every entry stub
+//! It is a cache: an entry may be overwritten by another at any time, because every entry stub
 //! checks its own guest address, and what is not found here is found by the engine.
 
 use crate::entry::{LOOKUP_ENTRIES, LOOKUP_PROBES, LOOKUP_SPREAD, LookupEntry};
@@ -15,11 +15,8 @@ pub struct Lookup(UnsafeCell<[LookupEntry; LOOKUP_ENTRIES + LOOKUP_PROBES]>);
 // SAFETY: words are accessed atomically by Rust and by naturally atomic loads in assembly.
 unsafe impl Sync for Lookup {}
 
-/// Entries of indirect jumps and calls.
+/// Entries of indirect jumps, calls and returns.
 pub static JUMP_LOOKUP: Lookup = Lookup::new();
-
-/// Landings of returns.
-pub static RETURN_LOOKUP: Lookup = Lookup::new();
 
 impl Lookup {
     const fn new() -> Lookup {

@@ -4,8 +4,8 @@
 //! through into the next often needs no jump; *cold* holds exit stubs and late entry stubs.
 //!
 //! Invariants:
-//! 1. Every way into a block body is an exit record's patchable jump (from other blocks, from landings
-//!    and from jump entries), or the engine itself. Unlinking these makes a block unreachable.
+//! 1. Every way into a block body is an exit record's patchable jump (from other blocks and from jump
+//!    entries), or the engine itself. Unlinking these makes a block unreachable.
 //! 2. Cache memory is never reused before a flush, and a flush happens only when no thread is in the
 //!    cache: a thread that runs an invalidated block leaves it at its next exit.
 //! 3. Blocks lie in the hot region in the order of their indices: a cache address is found by
@@ -27,7 +27,7 @@ use crate::translate::emit::{Emitter, Site, SpillRange};
 use crate::translate::{CannotTranslate, MAX_INSTRUCTIONS, MapEntry, Request, Translator, branch};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use linux_raw_sys::general as c;
-use lookup::{JUMP_LOOKUP, RETURN_LOOKUP};
+use lookup::JUMP_LOOKUP;
 use retro_abi::layout::{CACHE_BASE, CACHE_SIZE, PAGE};
 
 /// No block, no exit.
@@ -173,8 +173,6 @@ pub struct CodeCache {
     by_pc: Table,
     /// Jump entries by guest address: offsets from the start of the cache.
     jump_entries: Table,
-    /// Landings by guest address.
-    landings: Table,
     /// Code pages.
     pub pages: pages::CodePages,
     translator: Translator,
@@ -222,7 +220,6 @@ impl CodeCache {
             spills: Arena::new(1 << 25)?,
             by_pc: Table::new(1 << 12),
             jump_entries: Table::new(1 << 10),
-            landings: Table::new(1 << 12),
             pages: pages::CodePages::new(),
             translator: Translator::new(),
             stub: Emitter::new(),
@@ -324,12 +321,6 @@ impl CodeCache {
         if how.step {
             return Ok(index);
         }
-        for position in 0..self.translator.landings.len() {
-            let (guest, offset) = self.translator.landings[position];
-            let cache = start + offset as u64;
-            self.landings.insert(guest, (cache - CACHE_BASE) as u32);
-            RETURN_LOOKUP.insert(guest, cache);
-        }
         self.by_pc.insert(pc, index);
         self.add_to_pages(index);
         if how.jump_entry {
@@ -403,21 +394,6 @@ impl CodeCache {
         Ok(address)
     }
 
-    /// The landing for returns to a block: usually behind the call, else made here.
-    pub fn landing(&mut self, block: u32) -> Result<u64, Failure> {
-        let pc = self.blocks[block].pc;
-        let address = match self.landings.get(pc) {
-            Some(offset) => CACHE_BASE + offset as u64,
-            None => {
-                let address = self.entry_stub(block, |out| branch::landing(out, pc, true))?;
-                self.landings.insert(pc, (address - CACHE_BASE) as u32);
-                address
-            }
-        };
-        RETURN_LOOKUP.insert(pc, address);
-        Ok(address)
-    }
-
     fn entry_stub(&mut self, block: u32, emit: impl FnOnce(&mut Emitter)) -> Result<u64, Failure> {
         self.commit()?;
         let start = self.cold;
@@ -469,10 +445,8 @@ impl CodeCache {
         self.spills.clear();
         self.by_pc.clear();
         self.jump_entries.clear();
-        self.landings.clear();
         self.pages.forget_blocks();
         JUMP_LOOKUP.clear();
-        RETURN_LOOKUP.clear();
         self.counts.flushes += 1;
     }
 }
@@ -567,15 +541,11 @@ pub fn recover(address: u64, registers: &mut Registers, spill: &[u64; 8]) -> Opt
     Some(position)
 }
 
-/// Forgets what a thread's branch tables say, after a flush.
-pub fn reset_branch_tables(context: &mut Context) {
-    let end = core::ptr::from_mut(context) as usize + crate::context::CONTEXT_SIZE;
-    for (table, value) in [
-        (crate::context::RETURN_TABLE, target::return_miss()),
-        (crate::context::JUMP_TABLE, target::jump_miss()),
-    ] {
-        let start = (end as i64 + table as i64) as *mut u64;
-        // SAFETY: the tables lie in front of every context, in the same allocation.
-        unsafe { core::slice::from_raw_parts_mut(start, BRANCH_TABLE_ENTRIES) }.fill(value);
-    }
+/// Forgets what a thread's branch table says, after a flush.
+pub fn reset_branch_table(context: &mut Context) {
+    let end = core::ptr::from_mut(context) as i64 + crate::context::CONTEXT_SIZE as i64;
+    let start = (end + crate::context::JUMP_TABLE as i64) as *mut u64;
+    // SAFETY: the table lies in front of every context, in the same allocation.
+    let table = unsafe { core::slice::from_raw_parts_mut(start, BRANCH_TABLE_ENTRIES) };
+    table.fill(target::jump_miss());
 }

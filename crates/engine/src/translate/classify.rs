@@ -20,10 +20,8 @@ pub enum Class {
     IndirectJump,
     /// `call r/m`
     IndirectCall,
-    /// `ret`
+    /// `ret` and `ret imm16`
     Return,
-    /// `ret imm16`
-    ReturnPop,
     /// `syscall`
     Syscall,
     /// Executed by the engine: it depends on state that the engine owns (GS, the trap flag,
@@ -70,8 +68,7 @@ pub fn classify(guest: &Instruction) -> Class {
         FlowControl::IndirectCall if guest.is_call_near_indirect() => Class::IndirectCall,
         FlowControl::Call if guest.is_call_near() => Class::Call,
         FlowControl::Return => match guest.code() {
-            Code::Retnq => Class::Return,
-            Code::Retnq_imm16 => Class::ReturnPop,
+            Code::Retnq | Code::Retnq_imm16 => Class::Return,
             _ => Class::Emulate,
         },
         // `int3`, `int1` and `into` trap in the cache just as well; `int n` would enter the kernel

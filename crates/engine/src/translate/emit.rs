@@ -203,31 +203,22 @@ impl Emitter {
         self.imm32(table);
     }
 
-    /// `mov rdx, gs:[rdx*8 + table]`
-    pub fn load_from_table(&mut self, table: i32) {
-        self.raw(&[0x65, 0x48, 0x8b, 0x14, 0xd5]);
-        self.imm32(table);
-    }
-
-    /// `mov rcx, [rsp]`
-    pub fn load_return_address(&mut self) {
-        self.raw(&[0x48, 0x8b, 0x0c, 0x24]);
-    }
-
-    /// `mov [rsp + displacement], rdx`
-    pub fn store_rdx_to_stack(&mut self, displacement: i8) {
-        self.raw(&[0x48, 0x89, 0x54, 0x24, displacement as u8]);
-    }
-
-    /// `mov qword [rsp + displacement], value` for a value that sign-extends from 32 bits.
-    pub fn store_imm_to_stack(&mut self, displacement: i8, value: i32) {
-        self.raw(&[0x48, 0xc7, 0x44, 0x24, displacement as u8]);
+    /// `push value` for a value that sign-extends from 32 bits.
+    pub fn push_imm(&mut self, value: i32) {
+        self.raw(&[0x68]);
         self.imm32(value);
     }
 
-    /// `ret`
-    pub fn ret(&mut self) {
-        self.raw(&[0xc3]);
+    /// `push reg` of one of the first eight registers.
+    pub fn push(&mut self, register: Gpr) {
+        debug_assert!((register as u8) < 8);
+        self.raw(&[0x50 | register as u8]);
+    }
+
+    /// `pop reg` of one of the first eight registers.
+    pub fn pop(&mut self, register: Gpr) {
+        debug_assert!((register as u8) < 8);
+        self.raw(&[0x58 | register as u8]);
     }
 
     /// `jrcxz` to a label that [`Emitter::bind`] sets.
@@ -236,23 +227,11 @@ impl Emitter {
         ShortLabel(self.here())
     }
 
-    /// `call` to a label that [`Emitter::bind_call`] sets.
-    pub fn call_forward(&mut self) -> CallLabel {
-        self.raw(&[0xe8, 0, 0, 0, 0]);
-        CallLabel(self.here())
-    }
-
     /// Binds a short label here.
     pub fn bind(&mut self, label: ShortLabel) {
         let distance = self.here() - label.0;
         debug_assert!(distance < 128);
         self.bytes[label.0 - 1] = distance as u8;
-    }
-
-    /// Binds a call label here.
-    pub fn bind_call(&mut self, label: CallLabel) {
-        let distance = (self.here() - label.0) as i32;
-        self.bytes[label.0 - 4..label.0].copy_from_slice(&distance.to_le_bytes());
     }
 
     /// `jmp` to a fixed address within 2 GiB: assembly of the engine.
@@ -329,7 +308,3 @@ pub struct SpillMark {
 /// The end of a `jrcxz` whose target is not bound yet.
 #[derive(Debug)]
 pub struct ShortLabel(usize);
-
-/// The end of a `call` whose target is not bound yet.
-#[derive(Debug)]
-pub struct CallLabel(usize);

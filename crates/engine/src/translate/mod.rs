@@ -84,8 +84,6 @@ pub struct Translator {
     pub map: Vec<MapEntry>,
     /// Offset of the block's body: behind the jump entry, if there is one.
     pub body: usize,
-    /// Landings of calls: guest return address and offset of the landing.
-    pub landings: Vec<(u64, u32)>,
     /// Guest bytes covered.
     pub guest_len: usize,
     /// Guest instructions covered.
@@ -104,7 +102,6 @@ impl Translator {
             out: Emitter::new(),
             map: Vec::with_capacity(MAX_INSTRUCTIONS + 2),
             body: 0,
-            landings: Vec::with_capacity(4),
             guest_len: 0,
             instructions: 0,
             operands: OperandRewriter::new(),
@@ -121,7 +118,6 @@ impl Translator {
     ) -> Result<(), CannotTranslate> {
         let terminated = self.decode(request)?;
         self.map.clear();
-        self.landings.clear();
         self.out.begin(request.address, request.first_exit);
         if request.jump_entry {
             branch::jump_entry(&mut self.out, request.pc);
@@ -262,17 +258,17 @@ impl Translator {
             Class::Call => {
                 policy.before_call(&mut self.out, guest, next);
                 let callee = guest.near_branch_target();
-                let at = branch::call(&mut self.out, callee, next, linkable);
-                self.landings.push((next, at as u32));
+                branch::call(&mut self.out, callee, next, linkable);
             }
             Class::Return => {
                 policy.before_return(&mut self.out, guest);
-                self.with_branch_registers(branch::plain_return);
-            }
-            Class::ReturnPop => {
-                policy.before_return(&mut self.out, guest);
-                let extra = guest.immediate16();
-                self.with_branch_registers(|out| branch::popping_return(out, extra));
+                let extra =
+                    if guest.code() == Code::Retnq_imm16 { guest.immediate16() } else { 0 };
+                let rcx = self.out.spill(Gpr::Rcx, slot::BRANCH_RCX);
+                let rdx = self.out.spill(Gpr::Rdx, slot::BRANCH_RDX);
+                branch::ret(&mut self.out, extra);
+                self.out.end_spill(rcx);
+                self.out.end_spill(rdx);
             }
             Class::IndirectJump | Class::IndirectCall => {
                 if class == Class::IndirectCall {
@@ -286,8 +282,7 @@ impl Translator {
                     out.exit_fixed(pc, target::exit_emulate());
                 }
                 if class == Class::IndirectCall {
-                    let at = branch::indirect_call(out, next, linkable);
-                    self.landings.push((next, at as u32));
+                    branch::indirect_call(out, next);
                 } else {
                     branch::indirect_jump(out);
                 }
@@ -295,15 +290,6 @@ impl Translator {
                 self.out.end_spill(rdx);
             }
         }
-    }
-
-    /// Emits a sequence that uses rcx and rdx and hands them over, still spilled, to what it jumps to.
-    fn with_branch_registers(&mut self, sequence: impl FnOnce(&mut Emitter)) {
-        let rcx = self.out.spill(Gpr::Rcx, slot::BRANCH_RCX);
-        let rdx = self.out.spill(Gpr::Rdx, slot::BRANCH_RDX);
-        sequence(&mut self.out);
-        self.out.end_spill(rcx);
-        self.out.end_spill(rdx);
     }
 }
 

@@ -58,6 +58,15 @@ pub fn check(retro: &Path, class: Class, seeds: impl IntoIterator<Item = u64>) -
     if problems.is_empty() { Ok(()) } else { bail!("{}", problems.join("\n")) }
 }
 
+/// A case that came out differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Differing {
+    /// Its number in the guest.
+    case: usize,
+    /// The first case of the run in which it differed.
+    company: usize,
+}
+
 /// How two runs of one guest are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Comparison<'a> {
@@ -76,18 +85,19 @@ pub struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// Numbers of the cases that come out differently.
-    fn differing_cases(&self, guest: Guest) -> Result<Vec<usize>> {
+    /// The cases that come out differently.
+    fn differing_cases(&self, guest: Guest) -> Result<Vec<Differing>> {
         let mut differing = Vec::new();
         let mut rest = guest;
         let mut first = 0;
         for _ in 0..CRASHES {
             let (native, translated) = self.run(&mut rest)?;
             let (found, crashed) = self.compare(&native, &translated, rest.cases.len());
-            differing.extend(found.into_iter().map(|case| first + case));
+            let crashing = crashed.filter(|case| !found.contains(case));
+            let cases = found.into_iter().chain(crashing);
+            differing.extend(cases.map(|case| Differing { case: first + case, company: first }));
             // Behind a crash the cases have not run: go on with those.
             let Some(crashed) = crashed else { break };
-            differing.push(first + crashed);
             first += crashed + 1;
             let remaining: Vec<Case> = rest.cases.split_off(crashed + 1);
             if remaining.is_empty() {
@@ -95,8 +105,6 @@ impl Comparison<'_> {
             }
             rest = rest.with_cases(remaining);
         }
-        differing.sort_unstable();
-        differing.dedup();
         Ok(differing)
     }
 
@@ -113,7 +121,15 @@ impl Comparison<'_> {
         let (native, translated) = self.run(&mut alone)?;
         let (found, crashed) = self.compare(&native, &translated, 1);
         let differs = !found.is_empty() || crashed.is_some();
-        Ok(differs.then(|| Difference::new(self, alone, native, translated)))
+        Ok(differs.then(|| Difference::new(self, alone, 0, native, translated)))
+    }
+
+    /// How a case differs when it runs after the cases before it.
+    fn difference_in_company(&self, guest: &Guest, differing: Differing) -> Result<Difference> {
+        let Differing { case, company } = differing;
+        let mut guest = guest.with_cases(guest.cases[company..=case].to_vec());
+        let (native, translated) = self.run(&mut guest)?;
+        Ok(Difference::new(self, guest, case - company, native, translated))
     }
 
     fn run(&self, guest: &mut Guest) -> Result<(Outcome, Outcome)> {
@@ -134,8 +150,8 @@ impl Comparison<'_> {
         ensure!(complete(&native), "{}: the guest itself {}", self.name(), native.describe_end());
         ensure!(torn.is_none(), "{}: a second native run {}", self.name(), again.describe_end());
         if let Some(&case) = unstable.first() {
-            let case = guest.with_cases(vec![guest.cases[case].clone()]);
-            bail!("nondeterministic:\n{}", Difference::new(self, case, native, again));
+            let difference = Difference::new(self, guest.clone(), case, native, again);
+            bail!("{}: nondeterministic, also natively\n{difference}", self.name());
         }
         let translated = executable.run(Runner::Translated(self.retro))?;
         Ok((native, translated))
@@ -165,23 +181,24 @@ impl Comparison<'_> {
         (differing, ended_early.then(|| actual_records.len() % cases))
     }
 
-    fn describe(&self, guest: &Guest, differing: &[usize]) -> Result<String> {
+    fn describe(&self, guest: &Guest, differing: &[Differing]) -> Result<String> {
         let mut text =
             format!("{}: {} of {} cases differ\n", self.name(), differing.len(), guest.cases.len());
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        for &case in differing.iter().take(REDUCED) {
-            let difference = reduce(self, guest, guest.cases[case].clone())?;
-            let alone = "differs only after the cases before it";
-            let signature = difference.as_ref().map_or(alone.into(), Difference::signature);
-            let count = counts.entry(signature).or_default();
+        for &differing in differing.iter().take(REDUCED) {
+            let case = differing.case;
+            let (difference, how) = match reduce(self, guest, guest.cases[case].clone())? {
+                Some(alone) => (alone, ""),
+                None => {
+                    (self.difference_in_company(guest, differing)?, " (only after those before it)")
+                }
+            };
+            let count = counts.entry(difference.signature() + how).or_default();
             *count += 1;
             let is_new = *count == 1;
             if is_new && counts.len() <= REPORTED {
-                text += &format!("\n--- case {case}\n");
-                text += &match difference {
-                    Some(difference) => report(&difference, &self.name(), case)?,
-                    None => format!("{alone}\n"),
-                };
+                text += &format!("\n--- case {case}{how}\n");
+                text += &report(&difference, &self.name(), case)?;
             }
         }
         text += "\nproblems among the reduced cases:\n";

@@ -158,6 +158,16 @@ fn emit_start(
         a.mov(eax, SYS_RT_SIGACTION)?;
         a.syscall()?;
     }
+    // Populated pages: a fault's error code says whether the page was present.
+    let Layout { scratch, read_only, .. } = parameters.layout;
+    for page in [scratch, scratch + SCRATCH_SIZE / 2, read_only] {
+        a.mov(rax, page)?;
+        a.mov(rax, qword_ptr(rax))?;
+    }
+    for page in [scratch, scratch + SCRATCH_SIZE / 2] {
+        a.mov(rax, page)?;
+        a.lock().add(qword_ptr(rax), 0)?;
+    }
     a.mov(r12, data)?;
     a.mov(qword_ptr(r12 + PASS_SLOT), PASSES as i32)?;
     a.set_label(&mut labels.next_pass)?;

@@ -12,45 +12,58 @@ use iced_x86::{Decoder, DecoderOptions, FastFormatter, Register};
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
-/// A case that came out differently, alone in its guest.
+/// A case that came out differently.
 #[derive(Clone, Debug)]
 pub struct Difference {
     cpu: Cpu,
     keep_pointers: bool,
     guest: Guest,
+    case: usize,
     native: Outcome,
     translated: Outcome,
 }
 
 impl Difference {
-    /// The difference between two runs of a guest with one case.
+    /// The difference between two runs of a guest, in one of its cases.
     pub fn new(
         comparison: &Comparison,
         guest: Guest,
+        case: usize,
         native: Outcome,
         translated: Outcome,
     ) -> Difference {
         let cpu = comparison.cpu.clone();
-        Difference { cpu, keep_pointers: comparison.keep_pointers, guest, native, translated }
+        let keep_pointers = comparison.keep_pointers;
+        Difference { cpu, keep_pointers, guest, case, native, translated }
+    }
+
+    /// The native record of each pass, and the translated one if it got there.
+    fn passes(&self) -> Vec<(Record<'_>, Option<Record<'_>>)> {
+        let (native, translated) = (records(&self.native.output), records(&self.translated.output));
+        let indices = (self.case..native.len()).step_by(self.guest.cases.len());
+        indices.map(|index| (native[index], translated.get(index).copied())).collect()
     }
 
     /// Names of what differs.
     pub fn names(&self) -> BTreeSet<String> {
-        let (native, translated) = (records(&self.native.output), records(&self.translated.output));
-        let pairs = native.iter().zip(&translated);
-        let mut names: BTreeSet<String> = pairs
-            .flat_map(|(left, right)| self.fields(left, right))
-            .map(|(name, ..)| name)
-            .collect();
-        if translated.len() < native.len() {
-            names.insert("end".into());
+        let mut names = BTreeSet::new();
+        for (native, translated) in self.passes() {
+            match translated {
+                Some(translated) => {
+                    names
+                        .extend(self.fields(&native, &translated).into_iter().map(|field| field.0));
+                }
+                None => {
+                    names.insert("end".into());
+                }
+            }
         }
         names
     }
 
     /// What tells one problem from another: the instructions left and the names of what differs.
     pub fn signature(&self) -> String {
-        let pieces = self.guest.cases[0].body.iter().filter(|piece| piece.unit != ENDING);
+        let pieces = self.guest.cases[self.case].body.iter().filter(|piece| piece.unit != ENDING);
         let codes: Vec<_> = pieces.filter_map(|piece| piece.item.code()).collect();
         let mnemonics: Vec<String> =
             codes.iter().map(|code| format!("{:?}", code.mnemonic()).to_lowercase()).collect();
@@ -111,8 +124,8 @@ impl fmt::Display for Difference {
         if guest.build(&self.cpu).is_err() {
             return writeln!(f, "(the case cannot be assembled)");
         }
-        let case = &guest.cases[0];
-        let (address, body) = &guest.bodies[0];
+        let case = &guest.cases[self.case];
+        let (address, body) = &guest.bodies[self.case];
         disassemble(f, &self.cpu, *address, &body.bytes)?;
         writeln!(f, "starts with:")?;
         for (row, registers) in GENERAL.chunks(4).enumerate() {
@@ -132,14 +145,10 @@ impl fmt::Display for Difference {
             "  flags {:x}  fs {:x}  gs {:x}  (scratch pages meet at {middle:x})",
             case.flags, case.fs_base, case.gs_base
         )?;
-        let (native, translated) = (records(&self.native.output), records(&self.translated.output));
-        for (pass, expected) in native.iter().enumerate() {
-            let Some(actual) = translated.get(pass) else {
-                writeln!(
-                    f,
-                    "pass {pass}: translated, it {} before the case was done",
-                    self.translated.describe_end()
-                )?;
+        for (pass, (expected, actual)) in self.passes().into_iter().enumerate() {
+            let Some(actual) = actual else {
+                let end = self.translated.describe_end();
+                writeln!(f, "pass {pass}: translated, it {end} before the case was done")?;
                 for line in self.translated.complaint.lines().rev().take(4) {
                     writeln!(f, "  stderr: {line}")?;
                 }
@@ -151,7 +160,7 @@ impl fmt::Display for Difference {
                 continue;
             }
             writeln!(f, "pass {pass}: native | translated")?;
-            for (name, left, right) in self.fields(expected, actual) {
+            for (name, left, right) in self.fields(&expected, &actual) {
                 writeln!(f, "  {name:<14} {left} | {right}")?;
             }
         }
