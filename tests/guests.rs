@@ -1,4 +1,5 @@
-//! Every guest of the corpus, run natively and under `retro run`, must look the same.
+//! Every guest of the corpus, run natively and under `retro run`, must look the same; with
+//! instrumentation (`counted::`) as well as without.
 //!
 //! One test per guest, so that they run in parallel and a failure has a name. The list is
 //! written out because a test's name must be known at compile time; `the_list_is_complete` keeps
@@ -15,8 +16,16 @@ use retro_testkit::corpus::{self, Guest};
 /// Generous: a guest takes well under five seconds natively, but all of them share the machine.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
+/// What the engine adds to the guest's code.
+#[derive(Clone, Copy)]
+enum Instrumentation {
+    Nothing,
+    /// `--stats` counts instructions and memory accesses in the translated code.
+    Counters,
+}
+
 /// Runs one guest both ways and compares.
-fn check(name: &str) {
+fn check(name: &str, instrumentation: Instrumentation) {
     let guest = Guest::load(name).unwrap_or_else(|error| panic!("{error:?}"));
     if let Some(feature) = guest.missing_feature() {
         eprintln!("skipped: this processor has no {feature}");
@@ -28,8 +37,28 @@ fn check(name: &str) {
 
     let native = run_in_empty_directory(duplicate(&command));
     assert_ending(&guest, &native);
-    let translated = run_in_empty_directory(compare::under_retro(retro, &command));
+    let translated = match instrumentation {
+        Instrumentation::Nothing => run_in_empty_directory(compare::under_retro(retro, &command)),
+        Instrumentation::Counters => {
+            let options = ["--stats=json"];
+            let mut outcome =
+                run_in_empty_directory(compare::under_retro_with(retro, &options, &command));
+            remove_report(&mut outcome);
+            outcome
+        }
+    };
     compare::assert_same(&native, &translated);
+}
+
+/// Takes the counters, one line of JSON behind the guest's own output, off the error stream.
+fn remove_report(outcome: &mut Outcome) {
+    let text = outcome.stderr.strip_suffix(b"\n").unwrap_or(&outcome.stderr);
+    let start = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
+    if text[start..].starts_with(b"{") {
+        outcome.stderr.truncate(start);
+    } else if outcome.status != Ending::TimedOut {
+        outcome.stderr.extend_from_slice(b"(no report of counters)\n");
+    }
 }
 
 /// The guest itself must be right before its translation is judged.
@@ -72,9 +101,20 @@ macro_rules! guests {
         $(
             #[test]
             fn $name() {
-                check(stringify!($name));
+                check(stringify!($name), Instrumentation::Nothing);
             }
         )*
+
+        mod counted {
+            use super::{Instrumentation, check};
+
+            $(
+                #[test]
+                fn $name() {
+                    check(stringify!($name), Instrumentation::Counters);
+                }
+            )*
+        }
 
         #[test]
         fn the_list_is_complete() {

@@ -12,7 +12,7 @@ fn seeds() -> Range<u64> {
         |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
     match variable("RETRO_INSTRUCTION_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..variable("RETRO_INSTRUCTION_SEEDS").unwrap_or(1),
+        None => 0..variable("RETRO_INSTRUCTION_SEEDS").unwrap_or(3),
     }
 }
 

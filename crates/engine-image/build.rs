@@ -73,7 +73,7 @@ fn main() {
         .env("CARGO_PROFILE_RELEASE_LTO", "fat")
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
         .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "3")
-        .env("CARGO_PROFILE_RELEASE_DEBUG", "1");
+        .env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
     let status = cargo.status().expect("cargo runs");
     assert!(status.success(), "building the engine image failed");
 

@@ -22,8 +22,15 @@ pub const LOOKUP_ENTRIES: usize = 1 << 18;
 /// How many neighbouring entries a look-up probes.
 pub const LOOKUP_PROBES: usize = 4;
 
-/// Multiplier of the second-level hash; the top bits of the product index the table.
-pub const LOOKUP_SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Guest addresses that differ only below this bit share a hash: neighbouring code then shares the
+/// table's pages, and a short-lived process touches few of them.
+pub const LOOKUP_GRAIN: u32 = 4;
+
+/// The second-level hash: folds the module's place into the offset within it.
+pub fn lookup_index(guest: u64) -> usize {
+    let grains = guest >> LOOKUP_GRAIN;
+    (grains ^ grains >> LOOKUP_ENTRIES.trailing_zeros()) as usize & (LOOKUP_ENTRIES - 1)
+}
 
 /// One entry of a second-level table: a guest address and the cache address of its entry stub.
 /// Written by the lock's holder, read by assembly; a stub checks the address again, so a torn pair
@@ -54,10 +61,13 @@ global_asm!(
     "lahf",
     "seto al",
     "mov gs:[{spill_flags}], rax",
-    "mov rdx, {spread}",
-    "imul rdx, rcx",
-    "shr rdx, {shift}",
-    "shl rdx, 4",
+    "mov rdx, rcx",
+    "mov rax, rcx",
+    "shr rdx, {grain}",
+    "shr rax, {grain} + {bits}",
+    "xor edx, eax",
+    "and edx, {mask}",
+    "shl edx, 4",
     "lea rax, [rip + {jump_lookup}]",
     "add rdx, rax",
     // Address 0 marks free entries; a jump there is the engine's to report.
@@ -177,8 +187,9 @@ global_asm!(
     spill_rdx = const spill_offset(slot::BRANCH_RDX),
     spill_rax = const spill_offset(slot::LOOKUP_RAX),
     spill_flags = const spill_offset(slot::LOOKUP_FLAGS),
-    spread = const LOOKUP_SPREAD as i64,
-    shift = const 64 - LOOKUP_ENTRIES.trailing_zeros(),
+    grain = const LOOKUP_GRAIN,
+    bits = const LOOKUP_ENTRIES.trailing_zeros(),
+    mask = const LOOKUP_ENTRIES - 1,
     probes = const LOOKUP_PROBES,
     jump_lookup = sym crate::cache::lookup::JUMP_LOOKUP,
     jump_table = const JUMP_TABLE,

@@ -13,6 +13,9 @@ const CLASSES: usize = 13;
 /// Larger requests get mappings of their own.
 const LARGEST: usize = SMALLEST << (CLASSES - 1);
 const CHUNK: usize = 256 << 10;
+/// The first chunk holds the decoder's tables, which are built at once and used whole; it is populated by
+/// one call instead of hundreds of faults.
+const FIRST_CHUNK: usize = 1792 << 10;
 
 struct Heap {
     /// Heads of the lists of free blocks; a free block's first word points to the next.
@@ -59,10 +62,11 @@ unsafe impl GlobalAlloc for EngineHeap {
         }
         let mut at = heap.next.next_multiple_of(size);
         if at + size > heap.end {
-            let want = CHUNK.max(size);
-            let Ok(chunk) = sys::map_anonymous(want as u64, PROT_READ | PROT_WRITE) else {
-                return core::ptr::null_mut();
-            };
+            let first = heap.end == 0;
+            let want = if first { FIRST_CHUNK } else { CHUNK.max(size) };
+            let mapped = if first { sys::map_populated(want as u64) } else { None };
+            let mapped = mapped.or_else(|| sys::map_anonymous(want as u64, PROT_READ | PROT_WRITE).ok());
+            let Some(chunk) = mapped else { return core::ptr::null_mut() };
             at = (chunk as usize).next_multiple_of(size);
             heap.end = chunk as usize + want;
         }

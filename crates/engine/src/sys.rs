@@ -96,6 +96,13 @@ pub fn map_anonymous(len: u64, prot: u32) -> Result<u64> {
     unsafe { mmap(0, len, prot, flags, -1, 0) }
 }
 
+/// New pages that are there already, for memory that will be used at once; None if that fails.
+pub fn map_populated(len: u64) -> Option<u64> {
+    let flags = c::MAP_PRIVATE | c::MAP_ANONYMOUS | c::MAP_POPULATE;
+    // SAFETY: without MAP_FIXED the kernel picks a free range.
+    unsafe { mmap(0, len, c::PROT_READ | c::PROT_WRITE, flags, -1, 0) }.ok()
+}
+
 /// Opens a file; `path` ends in NUL.
 pub fn open(path: &[u8], flags: u32, mode: u32) -> Result<i32> {
     open_at(c::AT_FDCWD, path, flags, mode)

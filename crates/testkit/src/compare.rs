@@ -70,8 +70,14 @@ pub fn run(command: &mut Command, timeout: Duration) -> Outcome {
 ///
 /// A standard input set on `program` cannot be carried over: set it on the result again.
 pub fn under_retro(retro: &Path, program: &Command) -> Command {
+    under_retro_with(retro, &[], program)
+}
+
+/// As [`under_retro`], with options of `retro run`.
+pub fn under_retro_with(retro: &Path, options: &[&str], program: &Command) -> Command {
     let mut translated = Command::new(retro);
-    translated.arg("run").arg("--").arg(program.get_program()).args(program.get_args());
+    translated.arg("run").args(options).arg("--");
+    translated.arg(program.get_program()).args(program.get_args());
     for (name, value) in program.get_envs() {
         match value {
             Some(value) => translated.env(name, value),

@@ -3,7 +3,7 @@
 //! It is a cache: an entry may be overwritten by another at any time, because every entry stub
 //! checks its own guest address, and what is not found here is found by the engine.
 
-use crate::entry::{LOOKUP_ENTRIES, LOOKUP_PROBES, LOOKUP_SPREAD, LookupEntry};
+use crate::entry::{LOOKUP_ENTRIES, LOOKUP_PROBES, LookupEntry, lookup_index};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,8 +37,7 @@ impl Lookup {
 
     /// Adds an entry, in a free place near its hash or instead of another.
     pub fn insert(&self, guest: u64, cache: u64) {
-        let first = (guest.wrapping_mul(LOOKUP_SPREAD)
-            >> (64 - LOOKUP_ENTRIES.trailing_zeros())) as usize;
+        let first = lookup_index(guest);
         let place = (first..first + LOOKUP_PROBES)
             .find(|&at| matches!(self.words(at).0.load(Ordering::Relaxed), found if found == 0 || found == guest))
             .unwrap_or(first);

@@ -79,12 +79,12 @@ impl<'a> CaseGenerator<'a> {
         let filler: Vec<Code> =
             (0..filler_count).map(|_| self.random.pick(&self.plan.filler)).collect();
         let mut order: Vec<Code> = featured.iter().chain(&filler).copied().collect();
-        let start = Start { image: self.random.below(self.images as u64) as usize };
+        let image = self.random.below(self.images as u64) as usize;
         if self.plan.body == Body::Straight {
             self.random.shuffle(&mut order);
-            self.straight(order, start)
+            self.straight(order, image)
         } else {
-            self.flowing(&featured, order, start)
+            self.flowing(&featured, order, image)
         }
     }
 
@@ -96,7 +96,7 @@ impl<'a> CaseGenerator<'a> {
         self.deck.pop().expect("a class features at least one code")
     }
 
-    fn straight(&mut self, order: Vec<Code>, start: Start) -> Case {
+    fn straight(&mut self, order: Vec<Code>, image: usize) -> Case {
         let hazardous = self.random.percent(self.plan.hazards);
         let hazards = if hazardous { Hazards::Memory } else { Hazards::None };
         let mut setting = Setting::new(&mut self.random, self.layout, &order, hazards);
@@ -114,10 +114,10 @@ impl<'a> CaseGenerator<'a> {
             }
             flow.instruction(code);
         }
-        start.case(&initial, flow.finish())
+        case(&initial, image, flow.finish())
     }
 
-    fn flowing(&mut self, featured: &[Code], all: Vec<Code>, start: Start) -> Case {
+    fn flowing(&mut self, featured: &[Code], all: Vec<Code>, image: usize) -> Case {
         let mut setting = Setting::new(&mut self.random, self.layout, &all, Hazards::None);
         let initial = setting.clone();
         let mut operands = Operands::new(self.cpu, &mut self.random, &mut setting, self.plan.style);
@@ -137,12 +137,12 @@ impl<'a> CaseGenerator<'a> {
             }
         }
         flow.ordinary(2);
-        start.case(&initial, flow.finish())
+        case(&initial, image, flow.finish())
     }
 
     /// A case that raises a signal by other means than a featured code.
     pub fn trap(&mut self) -> Case {
-        let start = Start { image: self.random.below(self.images as u64) as usize };
+        let image = self.random.below(self.images as u64) as usize;
         let mut setting = Setting::new(&mut self.random, self.layout, &[], Hazards::None);
         let initial = setting.clone();
         let Layout { scratch, read_only, .. } = self.layout;
@@ -176,24 +176,11 @@ impl<'a> CaseGenerator<'a> {
                 flow.ordinary(3);
             }
         }
-        start.case(&initial, flow.finish())
+        case(&initial, image, flow.finish())
     }
 }
 
-/// What is known of a case before its registers are.
-struct Start {
-    image: usize,
-}
-
-impl Start {
-    fn case(self, setting: &Setting, body: Vec<Piece>) -> Case {
-        Case {
-            registers: setting.registers,
-            flags: setting.flags,
-            fs_base: setting.fs_base,
-            gs_base: setting.gs_base,
-            image: self.image,
-            body,
-        }
-    }
+fn case(setting: &Setting, image: usize, body: Vec<Piece>) -> Case {
+    let Setting { registers, flags, fs_base, gs_base, .. } = *setting;
+    Case { registers, flags, fs_base, gs_base, image, body }
 }

@@ -2,6 +2,7 @@
 
 use super::class::{Class, Plan};
 use super::cpu::Cpu;
+use super::dispatcher::PASSES;
 use super::guest::Guest;
 use super::layout::Placement;
 use super::record::records;
@@ -148,6 +149,8 @@ impl Comparison<'_> {
             (unstable, torn) = self.compare(&native, &again, guest.cases.len());
         }
         ensure!(complete(&native), "{}: the guest itself {}", self.name(), native.describe_end());
+        let expected = PASSES * guest.cases.len();
+        ensure!(records(&native.output).len() == expected, "{}: records are missing", self.name());
         ensure!(torn.is_none(), "{}: a second native run {}", self.name(), again.describe_end());
         if let Some(&case) = unstable.first() {
             let difference = Difference::new(self, guest.clone(), case, native, again);

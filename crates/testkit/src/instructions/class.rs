@@ -4,6 +4,7 @@ use super::catalogue::{Catalogue, Group};
 use super::cpu::Cpu;
 use super::memory::Segments;
 use super::operands::Style;
+use super::recipes::IMAGE_ROOM;
 use super::setting::Hazards;
 use super::state::Exceptions;
 use iced_x86::{Code, Mnemonic, OpCodeOperandKind};
@@ -262,13 +263,12 @@ impl Plan {
             }
             Class::Traps => Plan { traps: 35, ..featuring(group(Group::Trap)) },
         }
-        .without_unavailable_state(cpu)
+        .with_images_that_fit(cpu)
     }
 
-    /// Seeds of different classes must not give related guests; the plan has no say in that.
-    fn without_unavailable_state(mut self, cpu: &Cpu) -> Plan {
-        if cpu.area_size > 0xa80 {
-            // The scratch area has no room for larger images.
+    /// Leaves XSAVE images out if the scratch area has no room for them.
+    fn with_images_that_fit(mut self, cpu: &Cpu) -> Plan {
+        if cpu.area_size as u64 > IMAGE_ROOM {
             self.has_images = false;
         }
         self

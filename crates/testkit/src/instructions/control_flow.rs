@@ -13,9 +13,7 @@ use super::assembly::{ENDING, EXIT, Item, Label, Piece};
 use super::operands::Operands;
 use super::recipes::{bare, plain};
 use super::registers::{RAX, RBP, RCX, wide};
-use iced_x86::{
-    Code, FlowControl, Instruction, MemoryOperand, Mnemonic, OpCodeOperandKind, Register,
-};
+use iced_x86::{Code, FlowControl, Instruction, MemoryOperand, Mnemonic, Register};
 
 /// An instruction with operands that are known to fit its code.
 macro_rules! instruction {
@@ -27,13 +25,15 @@ macro_rules! instruction {
     };
 }
 
+pub(super) use instruction;
+
 /// A body under construction.
 pub struct Flow<'a, 'b> {
-    operands: &'a mut Operands<'b>,
+    pub(super) operands: &'a mut Operands<'b>,
     filler: &'a [Code],
     body: Vec<Piece>,
     /// Functions and literals, placed behind the jump to [`EXIT`].
-    tail: Vec<Piece>,
+    pub(super) tail: Vec<Piece>,
     last_label: Label,
     last_unit: usize,
     /// The unit of the snippet under construction.
@@ -68,11 +68,11 @@ impl<'a, 'b> Flow<'a, 'b> {
         self.unit = self.last_unit;
     }
 
-    fn push(&mut self, item: Item) {
+    pub(super) fn push(&mut self, item: Item) {
         self.body.push(Piece { unit: self.unit, item });
     }
 
-    fn push_to_tail(&mut self, item: Item) {
+    pub(super) fn push_to_tail(&mut self, item: Item) {
         self.tail.push(Piece { unit: self.unit, item });
     }
 
@@ -114,21 +114,21 @@ impl<'a, 'b> Flow<'a, 'b> {
         }
     }
 
-    fn label(&mut self) -> Label {
+    pub(super) fn label(&mut self) -> Label {
         self.last_label += 1;
         self.last_label
     }
 
-    fn place(&mut self, label: Label) {
+    pub(super) fn place(&mut self, label: Label) {
         self.push(Item::Place(label));
     }
 
-    fn plain(&mut self, instruction: Instruction) {
+    pub(super) fn plain(&mut self, instruction: Instruction) {
         self.push(plain(instruction));
     }
 
     /// Each ordinary instruction is a unit of its own.
-    fn ordinary_pieces(&mut self, most: u64) -> Vec<Piece> {
+    pub(super) fn ordinary_pieces(&mut self, most: u64) -> Vec<Piece> {
         let mut pieces = Vec::new();
         for _ in 0..self.operands.random.below(most + 1) {
             let code = self.operands.random.pick(self.filler);
@@ -141,7 +141,7 @@ impl<'a, 'b> Flow<'a, 'b> {
     }
 
     /// Bytes nobody executes.
-    fn junk(&mut self) {
+    pub(super) fn junk(&mut self) {
         let count = self.operands.random.below(9);
         let bytes = (0..count).map(|_| self.operands.random.bits() as u8).collect();
         self.push(Item::Bytes(bytes));
@@ -234,7 +234,7 @@ impl<'a, 'b> Flow<'a, 'b> {
     }
 
     /// A function behind the body's end.
-    fn function(&mut self) -> Label {
+    pub(super) fn function(&mut self) -> Label {
         let function = self.label();
         self.push_to_tail(Item::Place(function));
         if self.operands.random.percent(20) {
@@ -291,7 +291,7 @@ impl<'a, 'b> Flow<'a, 'b> {
         self.place(target);
     }
 
-    fn indirect(&mut self, code: Code) {
+    pub(super) fn indirect(&mut self, code: Code) {
         let is_call = code.flow_control() == FlowControl::IndirectCall;
         let register = self.operands.free_register();
         let target = if is_call { self.function() } else { self.label() };
@@ -368,187 +368,13 @@ impl<'a, 'b> Flow<'a, 'b> {
         }
     }
 
-    /// A return from a far call or an interrupt, to the next instruction.
-    pub fn far_return(&mut self, code: Code) {
-        self.begin();
-        let register = self.operands.free_register();
-        let target = self.label();
-        let is_interrupt = code.mnemonic() != Mnemonic::Retf;
-        let is_low = self.operands.setting.layout.is_low;
-        match code {
-            Code::Retfq | Code::Retfq_imm16 | Code::Iretq => {
-                self.load_address(register, target);
-                if is_interrupt {
-                    let stack = loop {
-                        let stack = self.operands.free_register();
-                        if stack != register {
-                            break stack;
-                        }
-                    };
-                    self.plain(instruction!(Code::Mov_r64_rm64, wide(stack), Register::RSP));
-                    self.plain(instruction!(Code::Pushq_imm8, USER_STACK_SELECTOR));
-                    self.plain(instruction!(Code::Push_r64, wide(stack)));
-                    self.push(bare(Code::Pushfq));
-                }
-                self.plain(instruction!(Code::Pushq_imm8, USER_CODE_SELECTOR));
-                self.plain(instruction!(Code::Push_r64, wide(register)));
-                self.plain(far_instruction(code));
-            }
-            Code::Retfd | Code::Retfd_imm16 if is_low => {
-                // Two doublewords: the low half of a quadword is the offset, the high half the selector.
-                self.load_address(register, target);
-                self.plain(instruction!(Code::Push_r64, wide(register)));
-                let selector = MemoryOperand::with_base_displ(Register::RSP, 4);
-                self.plain(instruction!(Code::Mov_rm32_imm32, selector, USER_CODE_SELECTOR));
-                self.plain(far_instruction(code));
-            }
-            _ => {
-                // These reach no address of the guest. Any selector but a null one or one beyond the
-                // table might switch to 32-bit code, from which nothing returns.
-                for _ in 0..5 {
-                    self.plain(instruction!(Code::Pushq_imm32, INVALID_SELECTORS));
-                }
-                self.plain(far_instruction(code));
-            }
-        }
-        self.place(target);
-    }
-
-    /// A far jump or call through memory.
-    pub fn far_branch(&mut self, code: Code) {
-        self.begin();
-        let is_low = self.operands.setting.layout.is_low;
-        let pointer = wide(self.operands.setting.pointers[0]);
-        let (offset_size, the_return) = match code {
-            Code::Call_m1664 | Code::Jmp_m1664 => (8, Code::Retfq),
-            Code::Call_m1632 | Code::Jmp_m1632 if is_low => (4, Code::Retfd),
-            _ => {
-                self.plain(instruction!(
-                    Code::Mov_rm64_imm32,
-                    MemoryOperand::with_base(pointer),
-                    INVALID_SELECTORS
-                ));
-                self.plain(instruction!(code, MemoryOperand::with_base(pointer)));
-                return;
-            }
-        };
-        let register = self.operands.free_register();
-        let target = self.label();
-        self.load_address(register, target);
-        self.plain(instruction!(
-            Code::Mov_rm64_r64,
-            MemoryOperand::with_base(pointer),
-            wide(register)
-        ));
-        let selector = MemoryOperand::with_base_displ(pointer, offset_size);
-        self.plain(instruction!(Code::Mov_rm16_imm16, selector, USER_CODE_SELECTOR));
-        self.plain(instruction!(code, MemoryOperand::with_base(pointer)));
-        if matches!(code, Code::Call_m1664 | Code::Call_m1632) {
-            self.push_to_tail(Item::Place(target));
-            let pieces = self.ordinary_pieces(2);
-            self.tail.extend(pieces);
-            self.push_to_tail(bare(the_return));
-        } else {
-            self.junk();
-            self.place(target);
-        }
-    }
-
-    /// Jumps, calls or returns to an address that has no code for the body.
-    pub fn transfer_to(&mut self, address: u64) {
-        self.begin();
-        let register = self.operands.free_register();
-        self.plain(instruction!(Code::Mov_r64_imm64, wide(register), address));
-        match self.operands.random.below(3) {
-            0 => self.plain(instruction!(Code::Jmp_rm64, wide(register))),
-            1 => self.plain(instruction!(Code::Call_rm64, wide(register))),
-            _ => {
-                self.plain(instruction!(Code::Push_r64, wide(register)));
-                self.push(bare(Code::Retnq));
-            }
-        }
-    }
-
-    /// Calls or returns with the stack pointer at `address`.
-    pub fn transfer_with_stack_at(&mut self, address: u64) {
-        self.begin();
-        self.plain(instruction!(Code::Mov_r64_imm64, Register::RSP, address));
-        match self.operands.random.below(4) {
-            0 => self.push(bare(Code::Retnq)),
-            1 => self.plain(instruction!(Code::Retnq_imm16, 16)),
-            2 => {
-                let function = self.function();
-                self.push(Item::Branch(branch(Code::Call_rel32_64), function));
-            }
-            _ => self.indirect(Code::Call_rm64),
-        }
-    }
-
-    /// Jumps or calls through a pointer at `address`.
-    pub fn transfer_through(&mut self, address: u64) {
-        self.begin();
-        let code = self.operands.random.pick(&[Code::Call_rm64, Code::Jmp_rm64, Code::Push_rm64]);
-        let register = self.operands.free_register();
-        if self.operands.random.percent(50) {
-            let operand = MemoryOperand::with_base_displ_size(Register::RIP, address as i64, 8);
-            self.plain(instruction!(code, operand));
-        } else {
-            self.plain(instruction!(Code::Mov_r64_imm64, wide(register), address));
-            self.plain(instruction!(code, MemoryOperand::with_base(wide(register))));
-        }
-    }
-
-    /// A branch, or nothing: what comes next when every instruction is stepped.
-    pub fn any_transfer_or_not(&mut self) {
-        let code = self.operands.random.pick(&[
-            Code::Jmp_rel8_64,
-            Code::Call_rel32_64,
-            Code::Call_rm64,
-            Code::Jmp_rm64,
-            Code::Je_rel8_64,
-            Code::Jae_rel32_64,
-            Code::Nopd,
-            Code::Nopd,
-        ]);
-        self.snippet(code);
-    }
-
     /// Adds items made elsewhere.
     pub fn extend(&mut self, items: Vec<Item>) {
         items.into_iter().for_each(|item| self.push(item));
     }
-
-    /// A branch with a 16-bit target: falls through, or leaves for the lowest 64 KiB.
-    pub fn short_branch(&mut self, code: Code) {
-        self.begin();
-        if code.op_code().op_kinds().contains(&OpCodeOperandKind::imm16) {
-            self.plain(instruction!(code, 4));
-        } else if code.op_code().op_count() == 0 {
-            self.plain(Instruction::with(code));
-        } else if matches!(code, Code::Call_rm16 | Code::Jmp_rm16) {
-            if let Some(instruction) = self.operands.instruction(code) {
-                self.plain(instruction);
-            }
-        } else {
-            let target = self.label();
-            self.push(Item::Branch(branch(code), target));
-            self.ordinary(1);
-            self.place(target);
-        }
-    }
 }
 
-/// Linux's selector of 64-bit user code.
-const USER_CODE_SELECTOR: i32 = 0x33;
-/// Linux's selector of user data.
-const USER_STACK_SELECTOR: i32 = 0x2b;
-/// Selectors beyond the end of the descriptor table, in both words; the upper half becomes null.
-const INVALID_SELECTORS: i32 = 0x0a08_0a08;
-
-fn far_instruction(code: Code) -> Instruction {
-    if code.op_code().op_count() == 1 { instruction!(code, 8) } else { Instruction::with(code) }
-}
-
-fn branch(code: Code) -> Instruction {
+/// A near branch; its target is filled in later.
+pub(super) fn branch(code: Code) -> Instruction {
     Instruction::with_branch(code, 0).expect("a code with a near branch operand")
 }

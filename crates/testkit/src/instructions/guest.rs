@@ -182,3 +182,26 @@ fn template(cpu: &Cpu, plan: &Plan, random: &mut Random) -> Vec<u8> {
     }
     template
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instructions::Catalogue;
+
+    fn bytes(class: Class, placement: Placement, seed: u64) -> Vec<u8> {
+        let cpu = Cpu::detect();
+        let plan = Plan::new(&cpu, &Catalogue::new(&cpu), class);
+        let mut guest = Guest::generate(&cpu, &plan, class, placement, seed).unwrap();
+        guest.build(&cpu).unwrap()
+    }
+
+    #[test]
+    fn a_seed_determines_its_guest() {
+        for class in [Class::Integer, Class::ControlFlow, Class::MemoryFaults] {
+            let guest = bytes(class, Placement::Low, 1);
+            assert!(guest == bytes(class, Placement::Low, 1), "{class:?}");
+            assert!(guest != bytes(class, Placement::Low, 2), "{class:?}");
+            assert!(guest != bytes(class, Placement::High, 1), "{class:?}");
+        }
+    }
+}

@@ -11,7 +11,8 @@
 //! ```text
 //! cpu ─► catalogue ─► class ─► case ─► guest ─► run ─► record ─► check ─► reduce ─► report
 //!        (codes)      (plan)   │       (ELF)                     (compare)
-//!                              setting, memory, operands, recipes, control_flow
+//!                              setting, memory, operands, requirements, recipes,
+//!                              control_flow, far_branches, bad_transfers
 //! ```
 //!
 //! **Invariants.** A guest depends on its seed and the processor only. It uses no address that is
@@ -21,6 +22,7 @@
 //! class of their own.
 
 pub mod assembly;
+pub mod bad_transfers;
 pub mod case;
 pub mod catalogue;
 pub mod check;
@@ -30,6 +32,7 @@ pub mod coverage;
 pub mod cpu;
 pub mod dispatcher;
 pub mod elf;
+pub mod far_branches;
 pub mod guest;
 pub mod layout;
 pub mod memory;
@@ -40,6 +43,7 @@ pub mod record;
 pub mod reduce;
 pub mod registers;
 pub mod report;
+pub mod requirements;
 pub mod run;
 pub mod setting;
 pub mod state;

@@ -21,8 +21,10 @@ pub const CONTROL_SLOTS: u64 = 0xf80;
 pub const STANDARD_IMAGE: u64 = 0;
 /// Offset of a compacted XSAVE image, in the template of the state tests.
 pub const COMPACTED_IMAGE: u64 = 0x1580;
+/// Bytes that each image may take.
+pub const IMAGE_ROOM: u64 = 0xa80;
 /// Offset of the first of three places where a whole image fits between the two.
-const IMAGE_TARGET: u64 = 0xa80;
+const IMAGE_TARGET: u64 = STANDARD_IMAGE + IMAGE_ROOM;
 
 /// Flags that `popf` may set to anything without a signal: arithmetic, DF, NT, ID.
 const HARMLESS_FLAGS: u64 = 0x20_4cd5 | DIRECTION;
