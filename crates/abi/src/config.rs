@@ -30,6 +30,8 @@ pub struct Config<'a> {
     /// scripts and reports errors before the old image is gone. Absent when `retro` starts the
     /// first program; then the engine resolves `path` itself.
     pub exe_fd: Option<i32>,
+    /// Limit on the code cache in KiB; when it is full everything is translated anew.
+    pub cache_kib: Option<u32>,
     /// The file name given to `execve`.
     pub path: &'a [u8],
 }
@@ -39,9 +41,14 @@ pub struct Config<'a> {
 pub struct BadConfig;
 
 impl<'a> Config<'a> {
+    /// The default settings for a program.
+    pub fn new(path: &'a [u8]) -> Config<'a> {
+        Config { policy: Policy::Run, stats_fd: None, exe_fd: None, cache_kib: None, path }
+    }
+
     /// Parses the value of the variable (the part after `RETRO_ENGINE=`).
     pub fn parse(mut text: &'a [u8]) -> Result<Config<'a>, BadConfig> {
-        let mut config = Config { policy: Policy::Run, stats_fd: None, exe_fd: None, path: b"" };
+        let mut config = Config::new(b"");
         loop {
             let equals = text.iter().position(|&b| b == b'=').ok_or(BadConfig)?;
             let (key, rest) = (&text[..equals], &text[equals + 1..]);
@@ -61,6 +68,7 @@ impl<'a> Config<'a> {
                 }
                 b"stats" => config.stats_fd = Some(number(value)?),
                 b"exe" => config.exe_fd = Some(number(value)?),
+                b"cache" => config.cache_kib = Some(number(value)?),
                 _ => return Err(BadConfig),
             }
             text = &rest[end + 1..];
@@ -81,11 +89,14 @@ impl<'a> Config<'a> {
         if let Some(fd) = self.exe_fd {
             write!(out, "exe={fd};")?;
         }
+        if let Some(kib) = self.cache_kib {
+            write!(out, "cache={kib};")?;
+        }
         out.write_str("path=")
     }
 }
 
-fn number(digits: &[u8]) -> Result<i32, BadConfig> {
+fn number<N: core::str::FromStr>(digits: &[u8]) -> Result<N, BadConfig> {
     core::str::from_utf8(digits).ok().and_then(|s| s.parse().ok()).ok_or(BadConfig)
 }
 
@@ -105,9 +116,10 @@ mod tests {
 
     #[test]
     fn round_trips() {
-        let plain = Config { policy: Policy::Run, stats_fd: None, exe_fd: None, path: b"/bin/ls" };
+        let plain = Config::new(b"/bin/ls");
         check(plain);
         check(Config { policy: Policy::Count, stats_fd: Some(1000), exe_fd: Some(999), ..plain });
+        check(Config { cache_kib: Some(512), ..plain });
         check(Config { path: b"odd;path=x", ..plain });
         check(Config { path: b"", ..plain });
     }

@@ -63,6 +63,10 @@ pub struct RunOptions {
     )]
     pub stats: Option<StatsFormat>,
 
+    /// Memory for translated code in KiB; when it is full, code is translated anew
+    #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u32).range(256..=786_432))]
+    pub code_cache: Option<u32>,
+
     /// The program and its arguments; the program is looked up in PATH as a shell does
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,

@@ -21,23 +21,33 @@ pub struct Launch {
     engine: OwnedFd,
     path: PathBuf,
     arguments: Vec<CString>,
+    cache_kib: Option<u32>,
 }
 
 impl Launch {
     /// Prepares to run the file at `path` with `arguments`, of which the first is its name.
-    pub fn new(engine: OwnedFd, path: PathBuf, arguments: &[OsString]) -> Result<Self> {
+    pub fn new(
+        engine: OwnedFd,
+        path: PathBuf,
+        arguments: &[OsString],
+        cache_kib: Option<u32>,
+    ) -> Result<Self> {
         let arguments = arguments
             .iter()
             .map(|argument| CString::new(argument.as_bytes()))
             .collect::<Result<_, _>>()
             .context("an argument holds a NUL byte")?;
-        Ok(Self { engine, path, arguments })
+        Ok(Self { engine, path, arguments, cache_kib })
     }
 
     /// Executes the engine in this process. Returns only if that fails.
     pub fn execute(&self, policy: Policy, stats_fd: Option<i32>) -> Result<Infallible> {
-        let config =
-            Config { policy, stats_fd, exe_fd: None, path: self.path.as_os_str().as_bytes() };
+        let config = Config {
+            policy,
+            stats_fd,
+            cache_kib: self.cache_kib,
+            ..Config::new(self.path.as_os_str().as_bytes())
+        };
         let variable = variable(&config)?;
         // SAFETY: this process has one thread and never changes its environment, so the strings
         // stay as they are until they are replaced together with the process image.
@@ -101,7 +111,7 @@ mod tests {
     #[test]
     fn the_variable_ends_with_the_path_s_bytes() {
         let config =
-            Config { policy: Policy::Count, stats_fd: Some(900), exe_fd: None, path: b"/a\xff;b" };
+            Config { policy: Policy::Count, stats_fd: Some(900), ..Config::new(b"/a\xff;b") };
         let variable = variable(&config).unwrap();
         assert_eq!(variable.to_bytes(), b"RETRO_ENGINE=policy=count;stats=900;path=/a\xff;b");
         let value = variable.to_bytes().strip_prefix(b"RETRO_ENGINE=").unwrap();

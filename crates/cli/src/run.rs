@@ -23,7 +23,7 @@ pub fn run(options: &RunOptions) -> Result<()> {
         unreachable!("the command line requires a command")
     };
     let path = resolve::resolve(name, env::var_os("PATH").as_deref())?;
-    let launch = Launch::new(engine_file::open()?, path, &options.command)?;
+    let launch = Launch::new(engine_file::open()?, path, &options.command, options.code_cache)?;
     match options.stats {
         None => match launch.execute(Policy::Run, None)? {},
         Some(format) => counted(&launch, format),

@@ -45,6 +45,8 @@ pub struct Fixed {
     pub policy: config::Policy,
     /// Descriptor of the shared counters.
     pub stats_fd: Option<i32>,
+    /// Limit on the code cache.
+    pub cache_kib: Option<u32>,
     /// What the guest sees of itself in /proc.
     pub program: crate::start::Program,
 }

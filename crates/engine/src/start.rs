@@ -126,7 +126,7 @@ pub unsafe fn start(stack: *const u64) -> ! {
     announce(&stack, &resolved.name);
     let entry_point = interpreter.as_ref().map_or(program.entry, |i| i.entry);
 
-    let cache = CodeCache::new().unwrap_or_else(|e| refuse(b"code cache", e));
+    let cache = CodeCache::new(config.cache_kib.map(|kib| kib as u64 * 1024)).unwrap_or_else(|e| refuse(b"code cache", e));
     let stats = config.stats_fd.and_then(map_stats);
     let environment = stack.environment;
     let fixed = Fixed {
@@ -135,6 +135,7 @@ pub unsafe fn start(stack: *const u64) -> ! {
         counting: stats.is_some(),
         policy: config.policy,
         stats_fd: config.stats_fd,
+        cache_kib: config.cache_kib,
         program: Program { path, auxv: stack.auxv, environment },
     };
     if fixed.counting && config.exe_fd.is_none() {

@@ -161,6 +161,7 @@ static HOT_END: AtomicU64 = AtomicU64::new(CACHE_BASE);
 pub struct CodeCache {
     hot: u64,
     hot_committed: u64,
+    hot_limit: u64,
     cold: u64,
     cold_committed: u64,
     /// All blocks.
@@ -204,14 +205,15 @@ pub fn contains(address: u64) -> bool {
 }
 
 impl CodeCache {
-    /// Reserves the cache's address range.
-    pub fn new() -> sys::Result<CodeCache> {
+    /// Reserves the cache's address range; blocks are thrown away when they take `limit` bytes.
+    pub fn new(limit: Option<u64>) -> sys::Result<CodeCache> {
         let flags = c::MAP_PRIVATE | c::MAP_ANONYMOUS | c::MAP_NORESERVE | c::MAP_FIXED_NOREPLACE;
         // SAFETY: MAP_FIXED_NOREPLACE never replaces a mapping.
         unsafe { sys::mmap(CACHE_BASE, CACHE_SIZE, c::PROT_NONE, flags, -1, 0)? };
         Ok(CodeCache {
             hot: CACHE_BASE,
             hot_committed: CACHE_BASE,
+            hot_limit: limit.map_or(COLD_BASE, |l| COLD_BASE.min(CACHE_BASE + l.max(4 * BLOCK_ROOM))),
             cold: COLD_BASE,
             cold_committed: COLD_BASE,
             blocks: Arena::new(1 << 23)?,
@@ -249,7 +251,7 @@ impl CodeCache {
     }
 
     fn commit(&mut self) -> Result<(), Failure> {
-        let hot_full = self.hot + BLOCK_ROOM > COLD_BASE;
+        let hot_full = self.hot + BLOCK_ROOM > self.hot_limit;
         let cold_full = self.cold + BLOCK_ROOM > CACHE_BASE + CACHE_SIZE;
         if hot_full || cold_full {
             return Err(Failure::Full);

@@ -293,8 +293,13 @@ fn configuration(resolved: &Resolved) -> Result<(Vec<u8>, i32)> {
     sys::close(resolved.fd);
     let fd = fd?;
     let fixed = fixed();
-    let config =
-        Config { policy: fixed.policy, stats_fd: fixed.stats_fd, exe_fd: Some(fd), path: b"" };
+    let config = Config {
+        policy: fixed.policy,
+        stats_fd: fixed.stats_fd,
+        exe_fd: Some(fd),
+        cache_kib: fixed.cache_kib,
+        path: b"",
+    };
     let mut text = alloc::string::String::new();
     let _ = config.write_prefix(&mut text);
     let mut variable = text.into_bytes();

@@ -8,7 +8,7 @@
 
 use super::assembly::Item;
 use super::control_flow::{Flow, branch, instruction};
-use super::recipes::{bare, plain};
+use super::recipes::bare;
 use super::registers::wide;
 use iced_x86::{Code, Instruction, MemoryOperand, Mnemonic, OpCodeOperandKind, Register};
 

@@ -12,10 +12,13 @@ use super::cpu::Cpu;
 use super::memory::{Segments, address_operand, unaccessed_operand};
 use super::random::Random;
 use super::registers::{dword, wide, word};
+use super::requirements::{
+    accesses_nothing, has_distinct_registers, is_bit_test, required_alignment, takes_override,
+};
 use super::setting::{Hazards, Setting};
 use super::state::{DWORD_INDICES, QWORD_INDICES};
 use iced_x86::{
-    Code, EncodingKind, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpCodeInfo,
+    Code, EncodingKind, Instruction, InstructionInfoFactory, OpAccess, OpCodeInfo,
     OpCodeOperandKind, OpKind, Register, RoundingControl,
 };
 

@@ -2,6 +2,7 @@
 
 use iced_x86::{Code, EncodingKind, Instruction, Mnemonic, OpCodeInfo, OpCodeOperandKind, OpKind};
 
+/// Whether vector registers that must differ do differ.
 pub fn has_distinct_registers(instruction: &Instruction, info: &OpCodeInfo) -> bool {
     let mut numbers: Vec<usize> = (0..instruction.op_count())
         .filter(|&operand| instruction.op_kind(operand) == OpKind::Register)
@@ -21,6 +22,7 @@ pub fn has_distinct_registers(instruction: &Instruction, info: &OpCodeInfo) -> b
     }
 }
 
+/// Whether an implicit operand obeys a segment override.
 pub fn takes_override(kind: OpCodeOperandKind) -> bool {
     matches!(
         kind,
@@ -28,6 +30,7 @@ pub fn takes_override(kind: OpCodeOperandKind) -> bool {
     )
 }
 
+/// Whether a register operand selects a bit relative to a memory operand.
 pub fn is_bit_test(code: Code) -> bool {
     matches!(code.mnemonic(), Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc)
 }
