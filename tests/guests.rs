@@ -14,7 +14,7 @@ use retro_testkit::compare::{self, Ending, Outcome};
 use retro_testkit::corpus::{self, Guest};
 
 /// Generous: a guest takes well under five seconds natively, but all of them share the machine.
-const TIMEOUT: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What the engine adds to the guest's code.
 #[derive(Clone, Copy)]

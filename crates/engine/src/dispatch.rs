@@ -413,8 +413,12 @@ fn fault(context: &mut Context) -> From {
         let present = arrived.error & 1 != 0;
         if write && present {
             let mapping = engine.space.find(address).copied();
-            if mapping.is_some_and(|m| m.writable() && m.executable()) {
-                engine.cache.unprotect(&engine.space, address);
+            let attempt = (context.registers.rip, address);
+            if mapping.is_some_and(|m| m.writable() && m.executable())
+                && (engine.cache.unprotect(&engine.space, address)
+                    || context.signals.retried != attempt)
+            {
+                context.signals.retried = attempt;
                 // A store into its own page must not be translated together with what it changes,
                 // nor be protected against again before it has happened.
                 let page = address / PAGE;

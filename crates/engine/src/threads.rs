@@ -16,7 +16,7 @@ use crate::context::{
 };
 use crate::entry;
 use crate::lock::Lock;
-use crate::signals::{Handlers, KICK_SIGNAL, PENDING_KICK, ThreadSignals};
+use crate::signals::{self, Handlers, PENDING_KICK, ThreadSignals};
 use crate::sys;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -36,6 +36,8 @@ pub struct ThreadState {
     pub in_use: AtomicU32,
     /// Nonzero while the thread may be executing cache code.
     pub in_cache: AtomicU32,
+    /// Kernel process id: not the same for all contexts while a `vfork` child borrows the memory.
+    pub pid: AtomicI32,
     /// Kernel thread id.
     pub tid: AtomicI32,
     /// Whether it is a process of its own that shares memory with its parent.
@@ -113,6 +115,7 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
             thread: ThreadState {
                 in_use: AtomicU32::new(1),
                 in_cache: AtomicU32::new(0),
+                pid: AtomicI32::new(0),
                 tid: AtomicI32::new(0),
                 borrows_memory: false,
                 reinstall_handlers: false,
@@ -152,6 +155,11 @@ pub fn adopt(context: &mut Context) {
     let args = [stack.as_ptr() as u64, 0, 0, 0, 0, 0];
     // SAFETY: the kernel reads three words; the stack they name belongs to this context.
     unsafe { sys::syscall(c::__NR_sigaltstack, args) };
+    set_ids(context);
+}
+
+fn set_ids(context: &Context) {
+    context.thread.pid.store(sys::getpid(), Ordering::Relaxed);
     context.thread.tid.store(sys::gettid(), Ordering::Relaxed);
 }
 
@@ -159,9 +167,9 @@ pub fn adopt(context: &mut Context) {
 pub extern "C" fn retro_thread_start(context: &'static mut Context) -> ! {
     adopt(context);
     if core::mem::take(&mut context.thread.reinstall_handlers) {
-        crate::signals::clear_handlers(&context.thread.handlers);
+        signals::clear_handlers(&context.thread.handlers);
     }
-    crate::signals::set_mask(context, context.signals.mask);
+    signals::set_mask(context, context.signals.mask);
     context.exit_kind = crate::context::ExitKind::Continue as u32;
     // SAFETY: GS points behind the context; nothing on this stack is needed.
     unsafe { entry::start() }
@@ -176,7 +184,7 @@ pub fn after_fork(context: &mut Context) {
             unsafe { (*thread.0).thread.in_use.store(0, Ordering::Relaxed) };
         }
     }
-    context.thread.tid.store(sys::gettid(), Ordering::Relaxed);
+    set_ids(context);
     context.thread.borrows_memory = false;
 }
 
@@ -185,7 +193,6 @@ pub fn after_fork(context: &mut Context) {
 pub fn with_world_stopped(context: &mut Context, mut action: impl FnMut(&mut Context)) {
     let me = core::ptr::from_mut(context);
     let threads = THREADS.lock();
-    let pid = sys::getpid();
     for thread in threads.iter().filter(|t| t.0 != me) {
         // SAFETY: contexts live for ever; these fields are atomic.
         let (pending, state) = unsafe { (&(*thread.0).pending, &(*thread.0).thread) };
@@ -197,7 +204,8 @@ pub fn with_world_stopped(context: &mut Context, mut action: impl FnMut(&mut Con
         while state.in_cache.load(Ordering::SeqCst) != 0 && state.in_use.load(Ordering::Acquire) != 0
         {
             if rounds % 1000 == 0 {
-                sys::tgkill(pid, state.tid.load(Ordering::Relaxed), KICK_SIGNAL);
+                let (pid, tid) = (&state.pid, &state.tid);
+                signals::kick(pid.load(Ordering::Relaxed), tid.load(Ordering::Relaxed));
             }
             rounds += 1;
             core::hint::spin_loop();

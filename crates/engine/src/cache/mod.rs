@@ -164,6 +164,7 @@ pub struct CodeCache {
     hot_limit: u64,
     cold: u64,
     cold_committed: u64,
+    cold_limit: u64,
     /// All blocks.
     pub blocks: Arena<Block>,
     /// All exits.
@@ -208,18 +209,30 @@ impl CodeCache {
     /// Reserves the cache's address range; blocks are thrown away when they take `limit` bytes.
     pub fn new(limit: Option<u64>) -> sys::Result<CodeCache> {
         let flags = c::MAP_PRIVATE | c::MAP_ANONYMOUS | c::MAP_NORESERVE | c::MAP_FIXED_NOREPLACE;
+        // Reservations count against a limit on address space: take a small part of it only.
+        let (address_space, _) = sys::resource_limit(c::RLIMIT_AS);
+        let share = (address_space / 16).clamp(8 << 20, CACHE_SIZE) & !(COMMIT_STEP - 1);
+        let hot_size = share.min(CACHE_SIZE - COLD_SIZE);
+        let cold_size = (share / 2).min(COLD_SIZE);
         // SAFETY: MAP_FIXED_NOREPLACE never replaces a mapping.
-        unsafe { sys::mmap(CACHE_BASE, CACHE_SIZE, c::PROT_NONE, flags, -1, 0)? };
+        unsafe {
+            sys::mmap(CACHE_BASE, hot_size, c::PROT_NONE, flags, -1, 0)?;
+            sys::mmap(COLD_BASE, cold_size, c::PROT_NONE, flags, -1, 0)?;
+        }
+        let hot_end = CACHE_BASE + hot_size;
+        // Blocks are larger than this on average; when a table is full, so is the cache.
+        let blocks = (hot_size / 96) as usize;
         Ok(CodeCache {
             hot: CACHE_BASE,
             hot_committed: CACHE_BASE,
-            hot_limit: limit.map_or(COLD_BASE, |l| COLD_BASE.min(CACHE_BASE + l.max(4 * BLOCK_ROOM))),
+            hot_limit: limit.map_or(hot_end, |l| hot_end.min(CACHE_BASE + l.max(4 * BLOCK_ROOM))),
             cold: COLD_BASE,
             cold_committed: COLD_BASE,
-            blocks: Arena::new(1 << 23)?,
-            exits: Arena::new(1 << 24)?,
-            map: Arena::new(1 << 26)?,
-            spills: Arena::new(1 << 25)?,
+            cold_limit: COLD_BASE + cold_size,
+            blocks: Arena::new(blocks)?,
+            exits: Arena::new(2 * blocks)?,
+            map: Arena::new(8 * blocks)?,
+            spills: Arena::new(4 * blocks)?,
             by_pc: Table::new(1 << 10),
             jump_entries: Table::new(1 << 8),
             pages: pages::CodePages::new(),
@@ -252,7 +265,7 @@ impl CodeCache {
 
     fn commit(&mut self) -> Result<(), Failure> {
         let hot_full = self.hot + BLOCK_ROOM > self.hot_limit;
-        let cold_full = self.cold + BLOCK_ROOM > CACHE_BASE + CACHE_SIZE;
+        let cold_full = self.cold + BLOCK_ROOM > self.cold_limit;
         if hot_full || cold_full {
             return Err(Failure::Full);
         }

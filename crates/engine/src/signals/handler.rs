@@ -10,7 +10,7 @@
 //! | elsewhere in the engine | note | engine error |
 
 use super::{
-    Arrived, KICK_SIGNAL, OWNED, PENDING_KICK, PENDING_SIGNAL, SigInfo, TRAP_FLAG, set_of,
+    Arrived, KICK_SIGNAL, OWNED, PENDING_SIGNAL, SigInfo, TRAP_FLAG, set_of,
 };
 use crate::cache;
 use crate::context::{Context, ExitKind, Registers};
@@ -135,10 +135,7 @@ fn enter_engine(context: &mut Context, kind: ExitKind, frame: &mut UserContext) 
 
 fn arrival(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserContext) {
     let pending = context.pending.load(Ordering::Relaxed);
-    let kick = signal == KICK_SIGNAL
-        && pending & PENDING_KICK != 0
-        && info.code() == c::SI_TKILL
-        && info.pid() == sys::getpid();
+    let kick = info.is_kick();
     if !kick {
         let arrived = Arrived { signal, info: *info, ..Arrived::NONE };
         // Other signals are blocked for real, so that one that comes is wanted.

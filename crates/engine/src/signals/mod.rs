@@ -30,9 +30,25 @@ pub const PENDING_SIGNAL: u32 = 1;
 /// `pending` bit: somebody wants this thread out of the cache.
 pub const PENDING_KICK: u32 = 2;
 
-/// The signal that kicks a thread out of the cache. The guest may use it too: a kick is recognised by
-/// the `pending` bit and the sender.
-pub const KICK_SIGNAL: u32 = 64;
+/// The signal that kicks a thread out of the cache: the one that C libraries keep for themselves, so that
+/// no program blocks and queues it. A kick is told from the libraries' own use by its value.
+pub const KICK_SIGNAL: u32 = 33;
+
+/// The value that a kick carries.
+const KICK_VALUE: u64 = 0x7265_7472_6f6b_6963;
+
+/// Sends a kick to a thread.
+pub fn kick(pid: i32, tid: i32) {
+    const SI_QUEUE: i32 = -1;
+    let mut info = SigInfo::EMPTY;
+    info.0[0..4].copy_from_slice(&KICK_SIGNAL.to_le_bytes());
+    info.0[8..12].copy_from_slice(&SI_QUEUE.to_le_bytes());
+    info.0[24..32].copy_from_slice(&KICK_VALUE.to_le_bytes());
+    let at = &raw const info as u64;
+    let args = [pid as u64, tid as u64, KICK_SIGNAL as u64, at, 0, 0];
+    // SAFETY: the kernel reads the structure and sends a signal that the engine handles.
+    unsafe { sys::syscall(c::__NR_rt_tgsigqueueinfo, args) };
+}
 
 /// Default disposition.
 pub const SIG_DFL: u64 = 0;
@@ -86,9 +102,9 @@ impl SigInfo {
         i32::from_le_bytes([self.0[8], self.0[9], self.0[10], self.0[11]])
     }
 
-    /// `si_pid` of signals that have one.
-    pub fn pid(&self) -> i32 {
-        i32::from_le_bytes([self.0[16], self.0[17], self.0[18], self.0[19]])
+    /// Whether it is the engine's own kick.
+    pub fn is_kick(&self) -> bool {
+        self.0[0..4] == KICK_SIGNAL.to_le_bytes() && self.0[24..32] == KICK_VALUE.to_le_bytes()
     }
 
     /// `si_addr` of faults.
@@ -180,6 +196,8 @@ pub struct ThreadSignals {
     pub fault_cache_pc: u64,
     /// The guest's alternate stack.
     pub alternate: AlternateStack,
+    /// Instruction and address of a fault that was tried again without a known reason.
+    pub retried: (u64, u64),
 }
 
 impl ThreadSignals {
@@ -193,6 +211,7 @@ impl ThreadSignals {
             fault: Arrived::NONE,
             fault_cache_pc: 0,
             alternate: AlternateStack::DISABLED,
+            retried: (0, 0),
         }
     }
 

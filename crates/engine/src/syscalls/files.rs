@@ -176,6 +176,13 @@ fn read_file(path: &[u8]) -> Result<Vec<u8>> {
     result
 }
 
+/// Length of the real mapping that begins at an address.
+pub fn mapping_length(start: u64) -> Result<u64> {
+    let real = read_file(b"/proc/self/maps\0")?;
+    let mut lines = real.split(|&b| b == b'\n').filter_map(Line::parse);
+    lines.find(|line| line.start == start).map(|line| line.end - line.start).ok_or(Errno::ENOMEM)
+}
+
 /// The kernel's list less the engine's mappings, with the rights the guest gave, the heap and the stack
 /// named, and ranges joined that only the engine's protection of code had split.
 fn guest_maps(space: &AddressSpace, real: &[u8]) -> Vec<u8> {

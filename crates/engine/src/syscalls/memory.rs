@@ -6,6 +6,7 @@
 use super::{Args, Outcome, pass};
 use crate::cache::pages::real_protection;
 use crate::dispatch::{Engine, engine};
+use crate::guest_memory as guest;
 use crate::maps::{Backing, HEAP_START, Mapping};
 use crate::sys::{self, Errno, Result};
 use linux_raw_sys::general as c;
@@ -343,6 +344,37 @@ pub fn shmdt(args: &Args) -> Result<()> {
         engine.space.remove(segment.start, segment.end);
     }
     Ok(())
+}
+
+/// `io_setup`: the kernel maps a ring where it likes, and names the context by its address. The ring is
+/// moved to the guest's range, and its name with it.
+pub fn io_setup(args: &Args) -> Outcome {
+    let outcome = pass(c::__NR_io_setup, args);
+    if outcome != Outcome::Value(0) {
+        return outcome;
+    }
+    let moved = guest::read_u64(args[1]).and_then(|ring| {
+        let len = super::files::mapping_length(ring)?;
+        let engine = &mut *engine();
+        let to = engine.space.place(len).ok_or(Errno::ENOMEM)?;
+        mremap_raw(ring, len, len, c::MREMAP_MAYMOVE | c::MREMAP_FIXED, to)?;
+        let prot = c::PROT_READ | c::PROT_WRITE;
+        engine.space.insert(Mapping { start: to, end: to + len, prot, backing: Backing::Shared });
+        guest::write_u64(args[1], to)
+    });
+    moved.into()
+}
+
+/// `io_destroy`
+pub fn io_destroy(args: &Args) -> Outcome {
+    let outcome = pass(c::__NR_io_destroy, args);
+    if outcome == Outcome::Value(0) {
+        let engine = &mut *engine();
+        if let Some(ring) = engine.space.find(args[0]).copied().filter(|m| m.start == args[0]) {
+            engine.space.remove(ring.start, ring.end);
+        }
+    }
+    outcome
 }
 
 /// `remap_file_pages`

@@ -99,7 +99,8 @@ fn call(context: &mut Context, number: u64, args: &Args) -> Outcome {
         c::__NR_io_uring_setup | c::__NR_io_uring_enter | c::__NR_io_uring_register => {
             Errno::ENOSYS.into()
         }
-        c::__NR_io_setup => Errno::ENOSYS.into(),
+        c::__NR_io_setup => memory::io_setup(args),
+        c::__NR_io_destroy => memory::io_destroy(args),
         // Segments other than the flat ones would need the engine's GS.
         c::__NR_modify_ldt => Errno::ENOSYS.into(),
         c::__NR_map_shadow_stack => Errno::EOPNOTSUPP.into(),

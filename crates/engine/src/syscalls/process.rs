@@ -349,6 +349,9 @@ pub fn arch_prctl(context: &mut Context, args: &Args) -> Outcome {
         arch::SET_FS | arch::GET_FS => pass(c::__NR_arch_prctl, args),
         // The vDSO stays hidden, and control-flow enforcement off.
         arch::MAP_VDSO_X32..=arch::MAP_VDSO_64 => Errno::EINVAL.into(),
+        // Making cpuid fault would fault the engine, which executes it for the guest.
+        arch::GET_CPUID => Outcome::Value(1),
+        arch::SET_CPUID => if args[1] != 0 { Outcome::Value(0) } else { Errno::ENODEV.into() },
         code if code >> 12 == 5 => Errno::EINVAL.into(),
         _ => pass(c::__NR_arch_prctl, args),
     }
