@@ -11,6 +11,7 @@ use crate::maps::AddressSpace;
 use crate::policy::{Count, Events, Policy, Run};
 use crate::signals::{self, Arrived, PENDING_KICK, PENDING_SIGNAL};
 use crate::{emulate, sys, syscalls, threads};
+use alloc::boxed::Box;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use linux_raw_sys::general as c;
 use retro_abi::config;
@@ -20,7 +21,7 @@ use retro_abi::stats::Stats;
 /// The parts of the engine that all threads share and that change.
 pub struct Engine {
     /// Translated code.
-    pub cache: CodeCache,
+    pub cache: &'static mut CodeCache,
     /// Guest mappings.
     pub space: AddressSpace,
     /// Start and current end of the heap.
@@ -78,16 +79,9 @@ pub fn install(cache: CodeCache, space: AddressSpace, heap_start: u64, fixed: Fi
         config::Policy::Count => translate_with::<Count>,
     };
     let heap = (heap_start, heap_start);
-    let engine = Engine { cache, space, heap, generation: 0, translate };
-    let engine = alloc::boxed::Box::leak(alloc::boxed::Box::new(Lock::new(engine)));
-    {
-        let guard = engine.lock();
-        // SAFETY: the engine is leaked, so its cache never moves.
-        let cache: &'static CodeCache = unsafe { &*(&raw const guard.cache) };
-        cache.publish();
-    }
-    FIXED.store(alloc::boxed::Box::into_raw(alloc::boxed::Box::new(fixed)), Ordering::Release);
-    ENGINE.store(engine, Ordering::Release);
+    let engine = Engine { cache: cache.publish(), space, heap, generation: 0, translate };
+    FIXED.store(Box::into_raw(Box::new(fixed)), Ordering::Release);
+    ENGINE.store(Box::into_raw(Box::new(Lock::new(engine))), Ordering::Release);
 }
 
 /// The engine, locked.
@@ -320,7 +314,7 @@ fn translate(engine: &mut Engine, pc: u64, from: From) -> Result<u32, Trouble> {
             let code = c::BUS_ADRERR as i32;
             return Err(Trouble::Fault(Arrived::raise(c::SIGBUS, code, pc)));
         }
-        match (engine.translate)(&mut engine.cache, pc, &code[..read], how) {
+        match (engine.translate)(engine.cache, pc, &code[..read], how) {
             Err(Failure::Fetch) if len > in_page || read < in_page => {
                 // The instruction runs into a page that cannot be executed.
                 let address = pc + read as u64;

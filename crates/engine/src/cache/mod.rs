@@ -25,6 +25,7 @@ use crate::sys;
 use crate::table::Table;
 use crate::translate::emit::{Emitter, Site, SpillRange};
 use crate::translate::{CannotTranslate, MAX_INSTRUCTIONS, MapEntry, Request, Translator, branch};
+use alloc::boxed::Box;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use linux_raw_sys::general as c;
 use lookup::JUMP_LOOKUP;
@@ -242,15 +243,17 @@ impl CodeCache {
         })
     }
 
-    /// Lets signal handlers find blocks. `self` must not move afterwards.
-    pub fn publish(&'static self) {
-        let view = alloc::boxed::Box::new(View {
-            blocks: &raw const self.blocks,
-            map: &raw const self.map,
-            spills: &raw const self.spills,
-            exits: &raw const self.exits,
+    /// Puts the cache at a place it never leaves and lets signal handlers find its blocks.
+    pub fn publish(self) -> &'static mut CodeCache {
+        let cache = Box::leak(Box::new(self));
+        let view = Box::new(View {
+            blocks: &raw const cache.blocks,
+            map: &raw const cache.map,
+            spills: &raw const cache.spills,
+            exits: &raw const cache.exits,
         });
-        VIEW.store(alloc::boxed::Box::into_raw(view), Ordering::Release);
+        VIEW.store(Box::into_raw(view), Ordering::Release);
+        cache
     }
 
     /// The valid block at a guest address.
