@@ -4,17 +4,23 @@
 //! 0                 0x1_0000   lowest address the guest may map
 //! 0x1000_0000    .. 0x7f00_0000   modules: executables, ld.so, file mappings (low 2 GiB)
 //! 0x8000_0000    .. GUEST_END     everything else of the guest, top down; the stack at the top
-//! SHADOW_BASE    .. + GUEST_END   the shadow of guest memory (GS base while recording)
+//! GUEST_END      .. GUEST_LIMIT   nothing by itself; what a guest insists on, while no shadow is kept
+//! SHADOW_DISTANCE .. + GUEST_END  the shadow of guest memory (GS base while recording)
 //! ENGINE_BASE    ..               engine image, code cache and tables
 //! CACHE_BASE     ..               within 2 GiB of the engine, so both reach each other by rel32
 //! above                           what the kernel placed: the initial stack, engine mappings
 //! ```
 //!
-//! Invariants: no guest mapping lies at or above [`GUEST_END`]; nothing of the engine lies below it.
+//! Invariants: no guest mapping lies at or above [`GUEST_LIMIT`]; nothing of the engine lies below it. The
+//! engine places guest mappings below [`GUEST_END`] only; beyond it are those at addresses that the guest
+//! itself demands, as AddressSanitizer's allocator does.
 
-/// One past the last address the guest can map (32 TiB): room for AddressSanitizer's and Go's
-/// reservations, and small enough for a whole shadow above it.
+/// One past the last address that the engine gives to the guest (32 TiB): room for AddressSanitizer's
+/// shadow and Go's reservations, and small enough for a whole shadow of ours above it.
 pub const GUEST_END: u64 = 1 << 45;
+
+/// One past the last address that the guest may demand while no shadow is kept.
+pub const GUEST_LIMIT: u64 = 0x6f00_0000_0000;
 
 /// Lowest address handed out or accepted for guest mappings.
 pub const GUEST_MIN: u64 = 0x1_0000;

@@ -6,7 +6,7 @@
 use crate::entry;
 use crate::sys::{Errno, Result};
 use alloc::vec::Vec;
-use retro_abi::layout::{GUEST_END, PAGE};
+use retro_abi::layout::{GUEST_LIMIT, PAGE};
 
 /// Copies from the guest; returns how many bytes were read before a fault.
 pub fn read_partial(address: u64, buffer: &mut [u8]) -> usize {
@@ -22,7 +22,7 @@ pub fn read(address: u64, buffer: &mut [u8]) -> Result<()> {
 
 /// Copies to the guest. Addresses above the guest's range are refused: they are the engine's.
 pub fn write(address: u64, bytes: &[u8]) -> Result<()> {
-    if address.checked_add(bytes.len() as u64).is_none_or(|end| end > GUEST_END) {
+    if address.checked_add(bytes.len() as u64).is_none_or(|end| end > GUEST_LIMIT) {
         return Err(Errno::EFAULT);
     }
     // SAFETY: the source is borrowed; the destination is in the guest's range; faults end the copy.

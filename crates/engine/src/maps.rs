@@ -4,11 +4,11 @@
 //! The kernel knows all this too, but asking it is slow and it would place mappings outside the guest's
 //! range. Mappings are pure bookkeeping here; [`crate::syscalls::memory`] makes the real calls.
 //!
-//! Invariants: mappings are sorted, disjoint, page-aligned and below `GUEST_END`.
+//! Invariants: mappings are sorted, disjoint, page-aligned and below `GUEST_LIMIT`.
 
 use alloc::vec::Vec;
 use linux_raw_sys::general::{PROT_EXEC, PROT_WRITE};
-use retro_abi::layout::{GUEST_END, GUEST_MIN, MODULES_END, MODULES_START, PAGE};
+use retro_abi::layout::{GUEST_END, GUEST_LIMIT, GUEST_MIN, MODULES_END, MODULES_START, PAGE};
 
 /// Where the heap (`brk`) begins: above what AddressSanitizer reserves for its shadow.
 pub const HEAP_START: u64 = 0x1100_0000_0000;
@@ -113,7 +113,7 @@ impl AddressSpace {
 
     /// Adds a mapping in place of whatever was there.
     pub fn insert(&mut self, mapping: Mapping) {
-        debug_assert!(mapping.start < mapping.end && mapping.end <= GUEST_END);
+        debug_assert!(mapping.start < mapping.end && mapping.end <= GUEST_LIMIT);
         self.remove(mapping.start, mapping.end);
         let at = self.first_above(mapping.start);
         self.mappings.insert(at, mapping);

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::general as c;
-use retro_abi::layout::GUEST_END;
+use retro_abi::layout::GUEST_LIMIT;
 
 const PATH_MAX: usize = 4096;
 
@@ -198,7 +198,7 @@ fn guest_maps(space: &AddressSpace, real: &[u8]) -> Vec<u8> {
             }
             continue;
         };
-        hidden = (GUEST_END..1 << 63).contains(&line.start);
+        hidden = (GUEST_LIMIT..1 << 63).contains(&line.start);
         if hidden {
             continue;
         }
@@ -309,7 +309,7 @@ pub fn write(nr: u32, args: &Args) -> Outcome {
     if to_memory {
         let engine = &mut *engine();
         engine.cache.unprotect_all(&engine.space);
-        engine.cache.invalidate_range(0, GUEST_END);
+        engine.cache.invalidate_range(0, GUEST_LIMIT);
     }
     outcome
 }

@@ -10,7 +10,7 @@ use crate::guest_memory as guest;
 use crate::maps::{Backing, HEAP_START, Mapping};
 use crate::sys::{self, Errno, Result};
 use linux_raw_sys::general as c;
-use retro_abi::layout::{GUEST_END, GUEST_MIN, PAGE};
+use retro_abi::layout::{GUEST_END, GUEST_LIMIT, GUEST_MIN, PAGE};
 
 const MAP_TYPE: u32 = 0xf;
 const MAP_SHARED_VALIDATE: u32 = 3;
@@ -30,7 +30,7 @@ pub fn mmap(args: &Args) -> Result<u64> {
     }
     let alignment = if flags & c::MAP_HUGETLB != 0 { 2 << 20 } else { PAGE };
     let len = len.checked_next_multiple_of(alignment).ok_or(Errno::ENOMEM)?;
-    if len > GUEST_END {
+    if len > GUEST_LIMIT {
         return Err(Errno::ENOMEM);
     }
     let engine = &mut *engine();
@@ -61,7 +61,7 @@ fn fixed_place(engine: &Engine, address: u64, len: u64, flags: u32) -> Result<u6
         return Err(Errno::EINVAL);
     }
     let end = address.checked_add(len).ok_or(Errno::ENOMEM)?;
-    if end > GUEST_END {
+    if end > GUEST_LIMIT {
         return Err(Errno::ENOMEM);
     }
     if flags & c::MAP_FIXED_NOREPLACE != 0 && !engine.space.is_free(address, end) {
@@ -74,7 +74,7 @@ fn place(engine: &Engine, hint: u64, len: u64, flags: u32) -> Result<u64> {
     let hint = hint & !(PAGE - 1);
     let space = &engine.space;
     if hint >= GUEST_MIN
-        && hint.checked_add(len).is_some_and(|end| end <= GUEST_END && space.is_free(hint, end))
+        && hint.checked_add(len).is_some_and(|end| end <= GUEST_LIMIT && space.is_free(hint, end))
         && (flags & c::MAP_32BIT == 0 || hint + len <= 1 << 31)
     {
         return Ok(hint);
@@ -99,7 +99,7 @@ fn range(address: u64, len: u64, outside: Errno) -> Result<(u64, u64)> {
     if end > TASK_SIZE {
         return Err(Errno::EINVAL);
     }
-    if end > GUEST_END { Err(outside) } else { Ok((address, end)) }
+    if end > GUEST_LIMIT { Err(outside) } else { Ok((address, end)) }
 }
 
 /// `munmap`
@@ -109,7 +109,7 @@ pub fn munmap(args: &Args) -> Result<()> {
     }
     let (start, end) = match range(args[0], args[1], Errno::ENOMEM) {
         // Nothing of the guest is there, and unmapping nothing succeeds.
-        Err(Errno::ENOMEM) => (args[0].min(GUEST_END), GUEST_END),
+        Err(Errno::ENOMEM) => (args[0].min(GUEST_LIMIT), GUEST_LIMIT),
         other => other?,
     };
     if start == end {
@@ -179,7 +179,7 @@ pub fn mremap(args: &Args) -> Result<u64> {
     let (fixed, may_move) = (flags & c::MREMAP_FIXED != 0, flags & c::MREMAP_MAYMOVE != 0);
     let keep_old = flags & c::MREMAP_DONTUNMAP != 0;
     let (start, end) = range(old, old_len, Errno::EFAULT)?;
-    let new_len = page_up(new_len).filter(|&len| len != 0 && len <= GUEST_END).ok_or(Errno::EINVAL)?;
+    let new_len = page_up(new_len).filter(|&len| len != 0 && len <= GUEST_LIMIT).ok_or(Errno::EINVAL)?;
     if (fixed || keep_old) && !may_move {
         return Err(Errno::EINVAL);
     }
@@ -269,7 +269,7 @@ pub fn heap_start() -> u64 {
 
 /// `madvise`
 pub fn madvise(args: &Args) -> Outcome {
-    if args[0] >= GUEST_END && args[1] != 0 {
+    if args[0] >= GUEST_LIMIT && args[1] != 0 {
         return Errno::ENOMEM.into();
     }
     let drops_contents = matches!(
@@ -332,7 +332,7 @@ pub fn shmat(args: &Args) -> Result<u64> {
 /// `shmdt`
 pub fn shmdt(args: &Args) -> Result<()> {
     let address = args[0];
-    if address >= GUEST_END {
+    if address >= GUEST_LIMIT {
         return Err(Errno::EINVAL);
     }
     let engine = &mut *engine();
