@@ -135,6 +135,7 @@ guests! {
     code_dlopen
     code_dual_mapping
     code_fork
+    code_invalidate_threads
     code_jit_many
     code_jit_protect
     code_kernel_writes
@@ -142,14 +143,17 @@ guests! {
     code_page_end
     code_patch_by_thread
     code_patch_calls
+    code_patch_text
     code_remap
     code_self_modify
+    code_syscall_edge
     flow_backtrace
     flow_coroutines
     flow_exceptions
     flow_exceptions_signal
     flow_far_transfer
     flow_flags_kept
+    flow_fresh_code
     flow_ifunc
     flow_indirect
     flow_long_function
@@ -166,6 +170,7 @@ guests! {
     flow_syscall_numbers
     flow_syscall_registers
     flow_virtual
+    flow_vsyscall
     insn_addressing
     insn_alignment
     insn_avx2
@@ -191,7 +196,9 @@ guests! {
     memory_copy_on_write
     memory_deep_stack
     memory_growsdown
+    memory_legacy_layout
     memory_limit
+    memory_limit_code
     memory_madvise
     memory_mmap
     memory_mprotect
@@ -200,11 +207,15 @@ guests! {
     memory_proc_maps
     memory_proc_mem
     memory_proc_self
+    memory_proc_smaps
     memory_reserve
     memory_residency
     memory_shared
+    memory_stack_limit
     memory_write_barrier
+    process_big_arguments
     process_clone3
+    process_clone_signal
     process_descriptors
     process_environment
     process_exec
@@ -213,9 +224,12 @@ guests! {
     process_exit_handlers
     process_fork
     process_groups
+    process_high_descriptors
     process_identity
+    process_low_descriptors
     process_orphan
     process_pipeline
+    process_proc_child
     process_script
     process_seccomp
     process_spawn
@@ -225,6 +239,7 @@ guests! {
     signal_across_exec
     signal_altstack_nested
     signal_altstack_overflow
+    signal_altstack_scope
     signal_async_avx512
     signal_async_registers
     signal_async_vectors
@@ -239,12 +254,16 @@ guests! {
     signal_end_term
     signal_end_thread
     signal_fault_blocked
+    signal_forged_return
     signal_fpe_float
     signal_fpe_integer
     signal_frame
+    signal_from_outside
     signal_futex
+    signal_handler_forks
     signal_handler_fpu
     signal_ill
+    signal_io
     signal_longjmp
     signal_masked_waits
     signal_nested
@@ -305,18 +324,22 @@ guests! {
     thread_exit_main
     thread_fault_each
     thread_fork
+    thread_fpu_inherit
     thread_futex
     thread_local_cpp
     thread_many
     thread_mutex
     thread_name
+    thread_preempt
     thread_raw_clone
     thread_robust_mutex
     thread_rwlock_sem
     thread_setuid
     thread_sixty_four
+    thread_spawn
     thread_spin
     thread_stack
+    thread_stop
     thread_tid
     thread_tls
 }

@@ -25,7 +25,7 @@ int main(void) {
         hash += carry;
         asm("xor %%eax, %%eax; adcx %1, %0; adox %2, %0; seto %%al; adc %%rax, %0" : "+r"(hash) : "r"(x), "r"(y) : "rax", "cc");
         unsigned int narrow = (unsigned)y;
-        asm("movbe %0, %1; bswap %1" : "+m"(narrow), "=r"(high));
+        asm("movbe %1, %k0; bswap %k0" : "=r"(high) : "m"(narrow));
         hash ^= high;
         asm("bsf %1, %0; cmovz %2, %0" : "=&r"(carry) : "r"(x), "r"(77l) : "cc");
         hash += carry;

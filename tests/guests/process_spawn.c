@@ -21,6 +21,8 @@ int main(int argc, char **argv) {
     CHECK_EQ(write(file, "a line\n", 7), 7);
     close(file);
 
+    // A directory that may not be searched would change the error of a failed lookup.
+    setenv("PATH", "/usr/bin:/bin", 1);
     signal(SIGUSR1, SIG_IGN);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);

@@ -1,13 +1,12 @@
 // LD_PRELOAD and LD_LIBRARY_PATH: a preloaded library replaces a function and passes others on.
 // build: -ldl
 #include "check.h"
-#include <time.h>
 
 int main(int argc, char **argv) {
     CHECK(argc >= 2);
     if (argc == 3) {
         printf("getppid says %d\n", getppid());
-        printf("toupper works: %d\n", getpid() > 0);
+        printf("getpid passed on: %d\n", getpid() > 0);
         return 0;
     }
     CHECK(getppid() != 424242);

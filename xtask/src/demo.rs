@@ -23,7 +23,7 @@ pub fn demo() -> Result<()> {
     println!("\nUnder the engine:");
     let translated = show(command(&retro).args(["run", "--stats", "--"]).arg(&ledger))?;
     ensure!(native == translated, "the two runs differ");
-    println!("\nSame output, same status. examples/README.md tells how the bug is found.");
+    println!("\nSame output, same status. examples/README.md tells what the bug is.");
     Ok(())
 }
 

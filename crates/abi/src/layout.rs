@@ -35,10 +35,11 @@ pub const MODULES_END: u64 = 0x7f00_0000;
 pub const SHADOW_DISTANCE: u64 = (1 << 46) + 0x5a_5840;
 
 /// Where the engine image is linked.
-pub const ENGINE_BASE: u64 = 0x7000_0000_0000;
+pub const ENGINE_BASE: u64 = 0x7000_7000_0000;
 
-/// Start of the code cache.
-pub const CACHE_BASE: u64 = 0x7000_1000_0000;
+/// Start of the code cache. Its lower halves differ from those of guest modules, so that even a truncated
+/// cache address in a 32-bit x87 image is recognised.
+pub const CACHE_BASE: u64 = 0x7000_8000_0000;
 
 /// Size of the code cache's address range.
 pub const CACHE_SIZE: u64 = 0x4000_0000;

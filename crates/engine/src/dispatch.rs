@@ -180,7 +180,7 @@ pub extern "C" fn retro_dispatch(context: &mut Context) {
     }
     if trapped {
         let arrived = Arrived::raise(c::SIGTRAP, c::TRAP_TRACE as i32, context.registers.rip);
-        signals::deliver_fault(context, &Arrived { trap: 1, ..arrived });
+        signals::deliver_fault(context, &Arrived { trap: 1, synthesized: false, ..arrived });
         from = From::Anywhere;
     }
     resume(context, from);

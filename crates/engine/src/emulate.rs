@@ -8,10 +8,11 @@ use crate::policy::Nondeterministic as N;
 use crate::signals::frame::guest_pc_of;
 use crate::signals::{self, Arrived};
 use crate::sys;
+use crate::translate::decoder_options;
 use crate::translate::operand::gpr_of;
 use core::arch::asm;
 use core::arch::x86_64::__cpuid_count;
-use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+use iced_x86::{Code, ConditionCode, Decoder, Instruction, Mnemonic, OpKind, Register};
 use linux_raw_sys::general as c;
 
 /// Flags that `popf` changes in user mode; the trap flag is kept apart.
@@ -22,8 +23,10 @@ const USER_CS: u64 = 0x33;
 
 /// What stops an emulated instruction.
 enum Stop {
-    /// A memory operand at this address.
+    /// A memory operand at this address that could not be read.
     Memory(u64),
+    /// A memory operand at this address that could not be written.
+    Store(u64),
     /// A general protection fault with this error code.
     Protection(u64),
     /// Not an instruction of this machine.
@@ -37,7 +40,7 @@ pub fn instruction(context: &mut Context) {
     let pc = context.registers.rip;
     let mut bytes = [0u8; 15];
     let len = guest::read_partial(pc, &mut bytes);
-    let decoded = Decoder::with_ip(64, &bytes[..len], pc, DecoderOptions::NONE).decode();
+    let decoded = Decoder::with_ip(64, &bytes[..len], pc, decoder_options()).decode();
     let next = pc.wrapping_add(decoded.len() as u64);
     context.registers.rip = next;
     let stop = match execute(context, &decoded) {
@@ -46,11 +49,8 @@ pub fn instruction(context: &mut Context) {
     };
     context.registers.rip = pc;
     let arrived = match stop {
-        Stop::Memory(address) => {
-            let code = c::SEGV_MAPERR as i32;
-            let raised = Arrived::raise(c::SIGSEGV, code, address);
-            Arrived { error: 4, trap: 14, cr2: address, ..raised }
-        }
+        Stop::Memory(address) => memory_fault(address, false),
+        Stop::Store(address) => memory_fault(address, true),
         Stop::Protection(error) => {
             Arrived { error, trap: 13, ..Arrived::raise(c::SIGSEGV, 0x80, 0) }
         }
@@ -59,6 +59,35 @@ pub fn instruction(context: &mut Context) {
         }
     };
     signals::deliver_fault(context, &arrived);
+}
+
+/// The fault of a memory operand, as the processor and the kernel would report it.
+fn memory_fault(address: u64, write: bool) -> Arrived {
+    if !is_canonical(address) {
+        return Arrived { trap: 13, ..Arrived::raise(c::SIGSEGV, 0x80, 0) };
+    }
+    let mapping = crate::dispatch::engine().space.find(address).copied();
+    let code = if mapping.is_some() { c::SEGV_ACCERR } else { c::SEGV_MAPERR } as i32;
+    let present = mapping.is_some_and(|m| m.prot != 0) as u64;
+    let error = 4 | (write as u64) << 1 | present;
+    Arrived { error, trap: 14, cr2: address, ..Arrived::raise(c::SIGSEGV, code, address) }
+}
+
+fn is_canonical(address: u64) -> bool {
+    (address as i64) << 16 >> 16 == address as i64
+}
+
+/// Stores all of the bytes or none.
+fn store(address: u64, bytes: &[u8]) -> Done {
+    // The first byte that cannot be read back cannot be written either; what is readable but not writable
+    // is found by the write itself, which starts at the end that would be left undone.
+    let last = address.wrapping_add(bytes.len() as u64 - 1);
+    let mut probe = [0u8];
+    for at in [address, last] {
+        guest::read(at, &mut probe).map_err(|_| Stop::Store(at))?;
+        guest::write(at, &probe).map_err(|_| Stop::Store(at))?;
+    }
+    guest::write(address, bytes).map_err(|_| Stop::Store(address))
 }
 
 fn execute(context: &mut Context, decoded: &Instruction) -> Done {
@@ -100,6 +129,9 @@ fn execute(context: &mut Context, decoded: &Instruction) -> Done {
         Mnemonic::Popfq => pop_flags(context, 8),
         Mnemonic::Iretq => interrupt_return(context),
         Mnemonic::Retf => far_return(context, decoded),
+        _ if matches!(decoded.op0_kind(), OpKind::NearBranch16 | OpKind::NearBranch32) => {
+            narrow_branch(context, decoded)
+        }
         Mnemonic::Jmp | Mnemonic::Call => far_transfer(context, decoded),
         Mnemonic::Rdgsbase => {
             let base = context.guest_gs_base;
@@ -117,12 +149,13 @@ fn execute(context: &mut Context, decoded: &Instruction) -> Done {
         }
         Mnemonic::Mov | Mnemonic::Push | Mnemonic::Pop => segment_move(context, decoded),
         Mnemonic::Fnstenv | Mnemonic::Fnsave | Mnemonic::Fxsave | Mnemonic::Fxsave64 => {
-            save_x87(context, decoded)
+            correct_x87(context, decoded)
         }
-        // `int n` reaches the kernel's 32-bit entry; 64-bit programs get the fault of a gate they may
+        // `int 0x80` reaches the kernel's 32-bit entry; 64-bit programs get the fault of a gate they may
         // not use.
         Mnemonic::Int => Err(Stop::Protection(decoded.immediate8() as u64 * 8 + 2)),
-        Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Lgs => Err(Stop::Protection(0)),
+        Mnemonic::Lgs => load_far_gs(context, decoded),
+        Mnemonic::Iret | Mnemonic::Iretd => Err(Stop::Protection(0)),
         _ => Err(Stop::Undefined),
     }
 }
@@ -258,6 +291,11 @@ fn pop_flags(context: &mut Context, bytes: u64) -> Done {
 }
 
 fn interrupt_return(context: &mut Context) -> Done {
+    // A nested task cannot return in 64-bit mode.
+    const NESTED_TASK: u64 = 0x4000;
+    if context.registers.rflags & NESTED_TASK != 0 {
+        return Err(Stop::Protection(0));
+    }
     let sp = context.registers.get(Gpr::Rsp);
     let mut words = [0u64; 5];
     for (at, word) in words.iter_mut().enumerate() {
@@ -315,8 +353,10 @@ fn far_transfer(context: &mut Context, decoded: &Instruction) -> Done {
         let sp = context.registers.get(Gpr::Rsp).wrapping_sub(2 * width);
         let len = width as usize;
         let back = context.registers.rip.to_le_bytes();
-        guest::write(sp + width, &USER_CS.to_le_bytes()[..len]).map_err(|_| Stop::Memory(sp))?;
-        guest::write(sp, &back[..len]).map_err(|_| Stop::Memory(sp))?;
+        let mut pushed = [0u8; 16];
+        pushed[..len].copy_from_slice(&back[..len]);
+        pushed[len..2 * len].copy_from_slice(&USER_CS.to_le_bytes()[..len]);
+        store(sp, &pushed[..2 * len])?;
         context.registers.set(Gpr::Rsp, sp);
     }
     context.registers.rip = rip;
@@ -331,8 +371,7 @@ fn segment_move(context: &mut Context, decoded: &Instruction) -> Done {
         Mnemonic::Push => {
             let bytes = if decoded.code() == Code::Pushw_GS { 2u64 } else { 8 };
             let sp = context.registers.get(Gpr::Rsp).wrapping_sub(bytes);
-            guest::write(sp, &selector.to_le_bytes()[..bytes as usize])
-                .map_err(|_| Stop::Memory(sp))?;
+            store(sp, &selector.to_le_bytes()[..bytes as usize])?;
             context.registers.set(Gpr::Rsp, sp);
             Ok(())
         }
@@ -340,10 +379,8 @@ fn segment_move(context: &mut Context, decoded: &Instruction) -> Done {
             let sp = context.registers.get(Gpr::Rsp);
             let bytes = if decoded.code() == Code::Popw_GS { 2 } else { 8 };
             let value = pop(context, bytes)?;
-            load_gs(context, value as u16).inspect_err(|_| ()).or_else(|stop| {
-                context.registers.set(Gpr::Rsp, sp);
-                Err(stop)
-            })
+            load_gs(context, value as u16)
+                .inspect_err(|_| context.registers.set(Gpr::Rsp, sp))
         }
         _ if decoded.op0_register() == Register::GS => {
             let value = if decoded.op1_kind() == OpKind::Memory {
@@ -358,7 +395,7 @@ fn segment_move(context: &mut Context, decoded: &Instruction) -> Done {
         }
         _ if decoded.op0_kind() == OpKind::Memory => {
             let address = address_of(context, decoded, 0);
-            guest::write(address, &(selector as u16).to_le_bytes()).map_err(|_| Stop::Memory(address))
+            store(address, &(selector as u16).to_le_bytes())
         }
         _ => {
             write_register(context, decoded.op0_register(), selector);
@@ -377,52 +414,124 @@ fn load_gs(context: &mut Context, selector: u16) -> Done {
     Ok(())
 }
 
-#[repr(C, align(64))]
-struct X87Image([u8; 512]);
+/// `lgs`: a register and the selector from a far pointer.
+fn load_far_gs(context: &mut Context, decoded: &Instruction) -> Done {
+    let address = address_of(context, decoded, 1);
+    let width = decoded.op0_register().size() as u64;
+    let value = read_bytes(address, width)?;
+    let selector = read_bytes(address.wrapping_add(width), 2)?;
+    load_gs(context, selector as u16)?;
+    write_register(context, decoded.op0_register(), value);
+    Ok(())
+}
 
-/// x87 state images hold the address of the last x87 instruction, which was a cache address.
-fn save_x87(context: &mut Context, decoded: &Instruction) -> Done {
+/// Near branches with an operand-size prefix, on processors where it truncates rip to 16 bits.
+fn narrow_branch(context: &mut Context, decoded: &Instruction) -> Done {
+    let mask = if decoded.op0_kind() == OpKind::NearBranch16 { 0xffff } else { 0xffff_ffff };
+    let target = decoded.near_branch_target() & mask;
+    let next = context.registers.rip;
+    let taken = match decoded.mnemonic() {
+        Mnemonic::Jmp => true,
+        Mnemonic::Call => {
+            let width = if mask == 0xffff { 2 } else { 4 };
+            let sp = context.registers.get(Gpr::Rsp).wrapping_sub(width);
+            store(sp, &next.to_le_bytes()[..width as usize])?;
+            context.registers.set(Gpr::Rsp, sp);
+            true
+        }
+        Mnemonic::Loop | Mnemonic::Loope | Mnemonic::Loopne => counted(context, decoded),
+        Mnemonic::Jcxz => read_register(context, Register::CX) == 0,
+        Mnemonic::Jecxz => read_register(context, Register::ECX) == 0,
+        Mnemonic::Jrcxz => context.registers.get(Gpr::Rcx) == 0,
+        _ => holds(decoded.condition_code(), context.registers.rflags),
+    };
+    context.registers.rip = if taken { target } else { next & mask };
+    Ok(())
+}
+
+/// Counts down and tells whether a `loop` goes on.
+fn counted(context: &mut Context, decoded: &Instruction) -> bool {
+    const ZERO: u64 = 0x40;
+    // The count's width follows the address-size prefix, which iced shows in the code's name.
+    let narrow = matches!(
+        decoded.code(),
+        Code::Loop_rel8_16_ECX | Code::Loope_rel8_16_ECX | Code::Loopne_rel8_16_ECX
+    );
+    let register = if narrow { Register::ECX } else { Register::RCX };
+    let mask = if narrow { 0xffff_ffff } else { u64::MAX };
+    let count = read_register(context, register).wrapping_sub(1) & mask;
+    write_register(context, register, count);
+    let zero = context.registers.rflags & ZERO != 0;
+    count != 0
+        && match decoded.mnemonic() {
+            Mnemonic::Loope => zero,
+            Mnemonic::Loopne => !zero,
+            _ => true,
+        }
+}
+
+/// Whether a condition holds for these flags.
+fn holds(condition: ConditionCode, flags: u64) -> bool {
+    let bit = |at: u32| flags >> at & 1 != 0;
+    let (carry, parity, zero, sign, overflow) = (bit(0), bit(2), bit(6), bit(7), bit(11));
+    match condition {
+        ConditionCode::o => overflow,
+        ConditionCode::no => !overflow,
+        ConditionCode::b => carry,
+        ConditionCode::ae => !carry,
+        ConditionCode::e => zero,
+        ConditionCode::ne => !zero,
+        ConditionCode::be => carry || zero,
+        ConditionCode::a => !carry && !zero,
+        ConditionCode::s => sign,
+        ConditionCode::ns => !sign,
+        ConditionCode::p => parity,
+        ConditionCode::np => !parity,
+        ConditionCode::l => sign != overflow,
+        ConditionCode::ge => sign == overflow,
+        ConditionCode::le => zero || sign != overflow,
+        ConditionCode::g => !zero && sign == overflow,
+        ConditionCode::None => true,
+    }
+}
+
+/// An x87 state image has just been stored by the instruction itself, in the cache. It holds the address of
+/// the last x87 instruction, which was a cache address, and that instruction's opcode, which may have been
+/// re-encoded: both become the guest's.
+fn correct_x87(context: &mut Context, decoded: &Instruction) -> Done {
     let address = address_of(context, decoded, 0);
-    let mut image = X87Image([0; 512]);
-    let area = image.0.as_mut_ptr();
-    // Length, and place and width of the instruction pointer.
-    let (len, pointer, width) = match decoded.code() {
-        Code::Fnstenv_m14byte => (14, 6, 2),
-        Code::Fnsave_m94byte => (94, 6, 2),
-        Code::Fnstenv_m28byte => (28, 12, 4),
-        Code::Fnsave_m108byte => (108, 12, 4),
-        Code::Fxsave_m512byte => (512, 8, 4),
-        Code::Fxsave64_m512byte => (512, 8, 8),
+    // Place and width of the instruction pointer, place of the opcode.
+    let (pointer, width, opcode) = match decoded.code() {
+        Code::Fnstenv_m28byte | Code::Fnsave_m108byte => (12, 4, Some(18)),
+        Code::Fxsave_m512byte => (8, 4, Some(6)),
+        Code::Fxsave64_m512byte => (8, 8, Some(6)),
+        Code::Fnstenv_m14byte | Code::Fnsave_m94byte => (6, 2, None),
         _ => return Err(Stop::Undefined),
     };
-    if len == 512 && address % 16 != 0 {
-        return Err(Stop::Protection(0));
+    let saved = read_bytes(address + pointer, width)?;
+    let upper = retro_abi::layout::CACHE_BASE & !0xffff_ffff;
+    let cache_pc = match width {
+        8 => saved,
+        4 => upper | saved,
+        // Too little to find the instruction again; fnstenv leaves the rest in the machine.
+        _ => return Ok(()),
+    };
+    if saved == 0 || !crate::cache::contains(cache_pc) {
+        return Ok(());
     }
-    guest::read(address, &mut image.0[..len]).map_err(|_| Stop::Memory(address))?;
-    // SAFETY: each form writes at most `len` bytes of the aligned image; x87 state is the guest's.
-    unsafe {
-        match decoded.code() {
-            Code::Fnstenv_m14byte => asm!(".byte 0x66; fnstenv [{}]", in(reg) area, options(nostack)),
-            Code::Fnsave_m94byte => asm!(".byte 0x66; fnsave [{}]", in(reg) area, options(nostack)),
-            Code::Fnstenv_m28byte => asm!("fnstenv [{}]", in(reg) area, options(nostack)),
-            Code::Fnsave_m108byte => asm!("fnsave [{}]", in(reg) area, options(nostack)),
-            Code::Fxsave_m512byte => asm!("fxsave [{}]", in(reg) area, options(nostack)),
-            _ => asm!("fxsave64 [{}]", in(reg) area, options(nostack)),
-        }
+    let pc = guest_pc_of(cache_pc);
+    guest::write(address + pointer, &pc.to_le_bytes()[..width as usize])
+        .map_err(|_| Stop::Store(address))?;
+    let Some(opcode) = opcode else { return Ok(()) };
+    let mut bytes = [0u8; 15];
+    let len = guest::read_partial(pc, &mut bytes);
+    // The opcode is the escape byte's low bits and the ModRM byte behind it.
+    let escape = bytes[..len].iter().position(|&b| (0xd8..=0xdf).contains(&b));
+    if let Some(at) = escape.filter(|at| at + 1 < len) {
+        let value = u16::from(bytes[at] & 7) << 8 | u16::from(bytes[at + 1]);
+        guest::write(address + opcode, &value.to_le_bytes()).map_err(|_| Stop::Store(address))?;
     }
-    let saved = &mut image.0[pointer..pointer + width];
-    let mut pc = [0; 8];
-    pc[..width].copy_from_slice(saved);
-    let mut cache_pc = u64::from_le_bytes(pc);
-    if width < 8 && cache_pc != 0 {
-        // Only the low half was saved; cache addresses share their upper half.
-        let whole = retro_abi::layout::CACHE_BASE & !0xffff_ffff | cache_pc & 0xffff_ffff;
-        if crate::cache::contains(whole) && width == 4 {
-            cache_pc = whole;
-        }
-    }
-    saved.copy_from_slice(&guest_pc_of(cache_pc).to_le_bytes()[..width]);
-    guest::write(address, &image.0[..len]).map_err(|_| Stop::Memory(address))
+    Ok(())
 }
 
 /// The three entries of the vsyscall page, which old programs call directly. True if one was executed.

@@ -103,6 +103,11 @@ pub fn map_populated(len: u64) -> Option<u64> {
     unsafe { mmap(0, len, c::PROT_READ | c::PROT_WRITE, flags, -1, 0) }.ok()
 }
 
+/// Asks for huge pages; a hint that may fail.
+pub fn advise_huge_pages(addr: u64, len: u64) {
+    let _ = call!(__NR_madvise, addr, len, c::MADV_HUGEPAGE);
+}
+
 /// Opens a file; `path` ends in NUL.
 pub fn open(path: &[u8], flags: u32, mode: u32) -> Result<i32> {
     open_at(c::AT_FDCWD, path, flags, mode)

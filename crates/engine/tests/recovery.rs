@@ -4,7 +4,7 @@
 
 use iced_x86::{Decoder, DecoderOptions};
 use retro_abi::layout::CACHE_BASE;
-use retro_engine::cache::{CodeCache, How, recover};
+use retro_engine::cache::{CodeCache, How, Saved, recover};
 use retro_engine::context::Registers;
 use retro_engine::policy::{Count, Run};
 
@@ -18,6 +18,8 @@ fn registers() -> Registers {
 }
 
 const SPILL: [u64; 8] = [0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7];
+
+const SAVED: Saved = Saved { spill: SPILL, gs_base: 0 };
 
 /// Executes emitted engine code symbolically: which register holds what at each host instruction, as far
 /// as spilling goes. Returns, for each host instruction offset, the guest's value of each register.
@@ -81,7 +83,7 @@ fn check(cache: &mut CodeCache, code: &[u8], pc: u64, count: bool) {
     let mut boundaries = vec![];
     for (offset, expected) in expected_registers(bytes, start) {
         let mut state = registers();
-        let position = recover(start + offset as u64, &mut state, &SPILL)
+        let position = recover(start + offset as u64, &mut state, &SAVED)
             .unwrap_or_else(|| panic!("no position at {offset:#x} of {code:02x?}"));
         assert_eq!(position.block, block);
         assert!(guest_starts.contains(&position.pc), "{:x} is no instruction", position.pc);
@@ -96,14 +98,14 @@ fn check(cache: &mut CodeCache, code: &[u8], pc: u64, count: bool) {
     for start in &guest_starts[..guest_starts.len() - 1] {
         assert!(boundaries.contains(start), "no boundary for {start:x} of {code:02x?}");
     }
-    assert_eq!(recover(start + len as u64, &mut registers(), &SPILL), None);
+    assert_eq!(recover(start + len as u64, &mut registers(), &SAVED), None);
 }
 
 #[test]
 fn every_byte_of_the_cache_leads_back() {
     let cache = CodeCache::new(None).expect("the cache's place is free").publish();
     {
-        assert_eq!(recover(CACHE_BASE, &mut registers(), &SPILL), None);
+        assert_eq!(recover(CACHE_BASE, &mut registers(), &SAVED), None);
         let blocks: [&[u8]; 9] = [
             &[0x48, 0x89, 0xe5, 0x48, 0x83, 0xc0, 0x01, 0xc3],
             &[0x48, 0x8b, 0x0d, 0, 1, 0, 0, 0x48, 0x01, 0x05, 0, 1, 0, 0, 0x75, 0x10],

@@ -110,7 +110,7 @@ impl Program {
     ///
     /// # Panics
     /// When the runs differ, when the native run fails, or when a program is missing that
-    /// RETRO_REQUIRE_PROGRAMS=1 asks for.
+    /// REQUIRE_TEST_PROGRAMS=1 asks for.
     pub fn check(&self, retro: &Path) {
         if self.is_left_out() {
             return;
@@ -141,7 +141,7 @@ impl Program {
         }
         let Some(name) = missing(&self.needs) else { return false };
         assert!(
-            env::var_os("RETRO_REQUIRE_PROGRAMS").is_none_or(|value| value != "1"),
+            env::var_os("REQUIRE_TEST_PROGRAMS").is_none_or(|value| value != "1"),
             "{} needs {name}, which is not installed",
             self.name
         );
@@ -178,7 +178,7 @@ impl Program {
 pub fn check_python_module(retro: &Path, module: &str, timeout: Duration) {
     if !Path::new("/usr/lib/python3.11/test/test_json").exists() {
         assert!(
-            env::var_os("RETRO_REQUIRE_PROGRAMS").is_none_or(|value| value != "1"),
+            env::var_os("REQUIRE_TEST_PROGRAMS").is_none_or(|value| value != "1"),
             "Python's test suite is not installed"
         );
         eprintln!("{module}: left out, Python's test suite is not installed");

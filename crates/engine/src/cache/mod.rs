@@ -23,7 +23,7 @@ use crate::gs_offset;
 use crate::policy::Policy;
 use crate::sys;
 use crate::table::Table;
-use crate::translate::emit::{Emitter, Site, SpillRange};
+use crate::translate::emit::{Emitter, GS_BIAS, Site, SpillRange};
 use crate::translate::{CannotTranslate, MAX_INSTRUCTIONS, MapEntry, Request, Translator, branch};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -37,8 +37,9 @@ pub const NONE: u32 = u32::MAX;
 /// Bytes for cold code at the end of the cache's range.
 const COLD_SIZE: u64 = CACHE_SIZE / 4;
 
-/// The cache grows in steps of this size.
-const COMMIT_STEP: u64 = 1 << 20;
+/// The cache grows in steps of this size: a huge page, which a program with much code gets from its second
+/// step on. The first is made of ordinary pages, because most programs use little of it.
+const COMMIT_STEP: u64 = 2 << 20;
 
 /// An upper bound of what one block can take in either region.
 const BLOCK_ROOM: u64 = 64 << 10;
@@ -273,13 +274,16 @@ impl CodeCache {
             return Err(Failure::Full);
         }
         let prot = c::PROT_READ | c::PROT_WRITE | c::PROT_EXEC;
-        for (used, committed) in [
-            (self.hot, &mut self.hot_committed),
-            (self.cold, &mut self.cold_committed),
+        for (first, used, committed) in [
+            (CACHE_BASE, self.hot, &mut self.hot_committed),
+            (COLD_BASE, self.cold, &mut self.cold_committed),
         ] {
             if used + BLOCK_ROOM > *committed {
                 // SAFETY: the range lies in the cache's reservation.
                 unsafe { sys::mprotect(*committed, COMMIT_STEP, prot) }.map_err(|_| Failure::Full)?;
+                if *committed != first {
+                    sys::advise_huge_pages(*committed, COMMIT_STEP);
+                }
                 *committed += COMMIT_STEP;
             }
         }
@@ -517,9 +521,25 @@ fn patch(exit: &Exit, to: u64) {
     word.store(value, Ordering::Release);
 }
 
+/// What emitted code keeps outside the registers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Saved {
+    /// The spill slots.
+    pub spill: [u64; 8],
+    /// The guest's GS base.
+    pub gs_base: u64,
+}
+
+impl Saved {
+    /// What a thread has saved.
+    pub fn of(context: &Context) -> Saved {
+        Saved { spill: context.spill, gs_base: context.guest_gs_base }
+    }
+}
+
 /// Finds out where a cache address stands and restores the spilled registers of its position.
 /// Callable from signal handlers: takes no lock.
-pub fn recover(address: u64, registers: &mut Registers, spill: &[u64; 8]) -> Option<Position> {
+pub fn recover(address: u64, registers: &mut Registers, saved: &Saved) -> Option<Position> {
     let view = VIEW.load(Ordering::Acquire);
     if view.is_null() || !(CACHE_BASE..HOT_END.load(Ordering::Acquire)).contains(&address) {
         return None;
@@ -553,7 +573,11 @@ pub fn recover(address: u64, registers: &mut Registers, spill: &[u64; 8]) -> Opt
     let emitted = within + block.lead as u32;
     for range in ranges {
         if (range.start as u32..range.end as u32).contains(&emitted) {
-            registers.gpr[range.register as usize] = spill[range.slot as usize];
+            let register = &mut registers.gpr[range.register as usize];
+            *register = match range.slot {
+                GS_BIAS => register.wrapping_sub(saved.gs_base),
+                slot => saved.spill[slot as usize],
+            };
         }
     }
     Some(position)

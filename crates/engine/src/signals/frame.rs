@@ -28,6 +28,9 @@ const SOFTWARE: usize = 464;
 /// Flags the guest controls through a frame: the arithmetic ones, DF, TF, AC, ID, NT, RF.
 const USER_FLAGS: u64 = 0x25_4dd5;
 
+/// What the processor sets in the flags it saves for a fault.
+const RESUME_FLAG: u64 = 0x1_0000;
+
 /// ucontext flags: xstate present, ss saved, ss restored strictly.
 const UC_FLAGS: u64 = 7;
 
@@ -95,7 +98,7 @@ pub fn guest_pc_of(address: u64) -> u64 {
     if !cache::contains(address) {
         return address;
     }
-    cache::recover(address, &mut scratch, &[0; 8]).map_or(0, |position| position.pc)
+    cache::recover(address, &mut scratch, &cache::Saved::default()).map_or(0, |position| position.pc)
 }
 
 /// Builds a frame and points the guest's registers at the handler.
@@ -124,7 +127,8 @@ pub fn push(context: &mut Context, arrived: &Arrived, action: &SigAction) -> Res
     }
     saved[index::RIP] = registers.rip;
     let trap_flag = if context.guest_trap_flag { super::TRAP_FLAG } else { 0 };
-    saved[index::FLAGS] = registers.rflags | trap_flag;
+    let resume_flag = if arrived.synthesized { RESUME_FLAG } else { 0 };
+    saved[index::FLAGS] = registers.rflags | trap_flag | resume_flag;
     // cs 0x33, gs 0, fs 0, ss 0x2b.
     saved[index::SEGMENTS] = 0x002b_0000_0000_0033;
     saved[index::ERROR] = arrived.error;

@@ -12,7 +12,7 @@
 use super::{
     Arrived, KICK_SIGNAL, OWNED, PENDING_SIGNAL, SigInfo, TRAP_FLAG, set_of,
 };
-use crate::cache;
+use crate::cache::{self, Saved};
 use crate::context::{Context, ExitKind, Registers};
 use crate::entry::{self, Region, target};
 use crate::sys;
@@ -101,10 +101,10 @@ fn fault(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserCon
     }
     context.stepping = 0;
     let mut registers = registers_of(frame);
-    // Breakpoints report the address behind them.
-    let behind = (signal == c::SIGTRAP) as u64;
+    // Traps report the address behind the instruction: int1, int3, int 4.
+    let behind = matches!(frame.registers[index::TRAP], 1 | 3 | 4) as u64;
     let position = if cache::contains(pc) {
-        cache::recover(pc - behind, &mut registers, &context.spill)
+        cache::recover(pc - behind, &mut registers, &Saved::of(context))
     } else {
         None
     };
@@ -122,6 +122,7 @@ fn fault(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserCon
         error: frame.registers[index::ERROR],
         trap: frame.registers[index::TRAP],
         cr2: frame.registers[index::CR2],
+        synthesized: false,
     };
     context.signals.fault_cache_pc = pc;
     enter_engine(context, ExitKind::Fault, frame);
@@ -179,7 +180,7 @@ fn arrival(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserC
 fn stop_at_boundary(context: &mut Context, frame: &mut UserContext) {
     let mut registers = registers_of(frame);
     let pc = registers.rip;
-    match cache::recover(pc, &mut registers, &context.spill) {
+    match cache::recover(pc, &mut registers, &Saved::of(context)) {
         Some(position) if position.boundary => {
             context.stepping = 0;
             registers.rip = position.pc;
@@ -219,7 +220,7 @@ fn guest_step(context: &mut Context, frame: &mut UserContext) {
         return;
     }
     let mut registers = registers_of(frame);
-    let Some(position) = cache::recover(pc, &mut registers, &context.spill) else { return };
+    let Some(position) = cache::recover(pc, &mut registers, &Saved::of(context)) else { return };
     if !context.step_begun {
         context.step_begun = position.boundary && position.guest_len > 0;
     } else if position.boundary {

@@ -133,14 +133,17 @@ pub struct Arrived {
     pub trap: u64,
     /// Faulting address register.
     pub cr2: u64,
+    /// A fault that the engine reports in the processor's stead.
+    pub synthesized: bool,
 }
 
 impl Arrived {
-    const NONE: Arrived = Arrived { signal: 0, info: SigInfo::EMPTY, error: 0, trap: 0, cr2: 0 };
+    const NONE: Arrived = Arrived { signal: 0, info: SigInfo::EMPTY, error: 0, trap: 0, cr2: 0, synthesized: false };
 
     /// A fault that the engine raises on the guest's behalf.
     pub fn raise(signal: u32, code: i32, address: u64) -> Arrived {
-        Arrived { signal, info: SigInfo::fault(signal, code, address), ..Arrived::NONE }
+        let info = SigInfo::fault(signal, code, address);
+        Arrived { signal, info, synthesized: true, ..Arrived::NONE }
     }
 
     /// The fault of fetching an instruction that is not there or not executable.

@@ -1,7 +1,7 @@
 //! Which guest instructions cannot simply be copied, and why.
 
 use crate::policy::Nondeterministic;
-use iced_x86::{Code, FlowControl, Instruction, Mnemonic, Register};
+use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 /// How an instruction is translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub enum Class {
     /// Executed by the engine: it depends on state that the engine owns (GS, the trap flag,
     /// instruction pointers in x87 images, far transfers).
     Emulate,
+    /// Copied, then the engine corrects the instruction pointer in the x87 image it stored.
+    SaveX87,
     /// A nondeterministic instruction.
     Nondeterministic(Nondeterministic),
 }
@@ -46,11 +48,13 @@ pub fn classify(guest: &Instruction) -> Class {
         // The trap flag may be in what they pop.
         Mnemonic::Popf | Mnemonic::Popfd | Mnemonic::Popfq => return Class::Emulate,
         Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Iretq | Mnemonic::Retf => return Class::Emulate,
-        Mnemonic::Sysenter | Mnemonic::Sysexit | Mnemonic::Sysret => return Class::Emulate,
+        Mnemonic::Sysenter => return Class::Emulate,
+        // They fault in user mode, here as anywhere.
+        Mnemonic::Sysexit | Mnemonic::Sysret | Mnemonic::Rsm => return Class::Plain,
         Mnemonic::Rdgsbase | Mnemonic::Wrgsbase | Mnemonic::Lgs => return Class::Emulate,
         // They store the address of the last x87 instruction, which is a cache address.
         Mnemonic::Fnstenv | Mnemonic::Fnsave | Mnemonic::Fxsave | Mnemonic::Fxsave64 => {
-            return Class::Emulate;
+            return Class::SaveX87;
         }
         Mnemonic::Mov | Mnemonic::Push | Mnemonic::Pop
             if (0..guest.op_count()).any(|i| guest.op_register(i) == Register::GS) =>
@@ -59,24 +63,29 @@ pub fn classify(guest: &Instruction) -> Class {
         }
         _ => {}
     }
+    // AMD processors truncate rip when a near branch has an operand-size prefix.
+    if guest.flow_control() != FlowControl::Next
+        && matches!(guest.op0_kind(), OpKind::NearBranch16 | OpKind::NearBranch32)
+    {
+        return Class::Emulate;
+    }
     match guest.flow_control() {
         FlowControl::Next | FlowControl::Exception => Class::Plain,
         FlowControl::UnconditionalBranch if guest.is_jmp_short_or_near() => Class::Jump,
         FlowControl::ConditionalBranch if guest.is_jcc_short_or_near() => Class::Conditional,
         FlowControl::ConditionalBranch => Class::CountedJump,
-        FlowControl::IndirectBranch if guest.is_jmp_near_indirect() => Class::IndirectJump,
-        FlowControl::IndirectCall if guest.is_call_near_indirect() => Class::IndirectCall,
+        FlowControl::IndirectBranch if guest.code() == Code::Jmp_rm64 => Class::IndirectJump,
+        FlowControl::IndirectCall if guest.code() == Code::Call_rm64 => Class::IndirectCall,
         FlowControl::Call if guest.is_call_near() => Class::Call,
         FlowControl::Return => match guest.code() {
             Code::Retnq | Code::Retnq_imm16 => Class::Return,
             _ => Class::Emulate,
         },
-        // `int3`, `int1` and `into` trap in the cache just as well; `int n` would enter the kernel
-        // behind the engine's back.
+        // Interrupts trap in the cache just as well, save the one that would enter the kernel behind the
+        // engine's back.
         FlowControl::Interrupt => match guest.code() {
-            Code::Int3 | Code::Int1 => Class::Plain,
-            Code::Int_imm8 if guest.immediate8() == 3 => Class::Plain,
-            _ => Class::Emulate,
+            Code::Int_imm8 if guest.immediate8() == 0x80 => Class::Emulate,
+            _ => Class::Plain,
         },
         // Far transfers, and transactions, which cpuid hides.
         _ => Class::Emulate,

@@ -7,6 +7,9 @@
 use crate::context::{Gpr, spill_offset};
 use alloc::vec::Vec;
 
+/// The slot of a register that is not spilled but has the guest's GS base added to it.
+pub const GS_BIAS: u8 = 0xff;
+
 /// A stretch of guest-register spilling: while the cache pc lies in `start..end` (offsets from the
 /// block's first byte), the guest's `register` is in spill slot `slot`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +141,16 @@ impl Emitter {
             end: self.here() as u16,
             register: mark.register as u8,
             slot: mark.slot,
+        });
+    }
+
+    /// Declares that a register has had the guest's GS base added since `start`.
+    pub fn bias(&mut self, start: usize, register: Gpr) {
+        self.spills.push(SpillRange {
+            start: start as u16,
+            end: self.here() as u16,
+            register: register as u8,
+            slot: GS_BIAS,
         });
     }
 

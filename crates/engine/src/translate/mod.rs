@@ -28,7 +28,7 @@ use crate::policy::{Nondeterministic, Policy};
 use alloc::vec::Vec;
 use classify::{Class, classify};
 use emit::Emitter;
-use iced_x86::{Code, ConstantOffsets, Decoder, DecoderError, DecoderOptions, Instruction};
+use iced_x86::{Code, ConstantOffsets, Decoder, DecoderError, DecoderOptions, Instruction, Mnemonic};
 use operand::OperandRewriter;
 
 /// Most guest instructions in one block.
@@ -91,12 +91,13 @@ pub struct Translator {
     operands: OperandRewriter,
     decoded: Vec<Instruction>,
     offsets: Vec<ConstantOffsets>,
+    decoder_options: u32,
 }
 
 impl Translator {
     /// A translator. Builds the decoder's tables, so that nothing is built lazily later.
     pub fn new() -> Translator {
-        let mut decoder = Decoder::new(64, &[0x90], DecoderOptions::NONE);
+        let mut decoder = Decoder::new(64, &[0x90], decoder_options());
         let _ = decoder.decode();
         Translator {
             out: Emitter::new(),
@@ -107,6 +108,7 @@ impl Translator {
             operands: OperandRewriter::new(),
             decoded: Vec::with_capacity(MAX_INSTRUCTIONS),
             offsets: Vec::with_capacity(MAX_INSTRUCTIONS),
+            decoder_options: decoder_options(),
         }
     }
 
@@ -152,7 +154,7 @@ impl Translator {
     fn decode(&mut self, request: &Request) -> Result<bool, CannotTranslate> {
         self.decoded.clear();
         self.offsets.clear();
-        let mut decoder = Decoder::with_ip(64, request.code, request.pc, DecoderOptions::NONE);
+        let mut decoder = Decoder::with_ip(64, request.code, request.pc, self.decoder_options);
         let mut terminated = false;
         while self.decoded.len() < request.max_instructions && decoder.can_decode() {
             let position = decoder.position();
@@ -238,6 +240,15 @@ impl Translator {
             Class::Nondeterministic(_) | Class::Emulate => {
                 self.out.exit_fixed(pc, target::exit_emulate());
             }
+            Class::SaveX87 => {
+                let offsets = self.offsets[index];
+                if operand::is_position_independent(guest) {
+                    self.out.raw(bytes);
+                } else if !self.operands.emit(&mut self.out, guest, bytes, &offsets) {
+                    self.out.raw(&[0x0f, 0x0b]);
+                }
+                self.out.exit_fixed(pc, target::exit_emulate());
+            }
             Class::Syscall => self.out.exit_fixed(next, target::exit_syscall()),
             Class::Jump => self.out.exit_jump(guest.near_branch_target(), linkable),
             Class::Conditional => {
@@ -246,8 +257,11 @@ impl Translator {
                 self.out.exit_jump(next, linkable);
             }
             Class::CountedJump => {
-                // loop taken (+2..); jmp next; taken: jmp T
-                self.out.raw(&bytes[..bytes.len() - 1]);
+                // loop taken (+2..); jmp next; taken: jmp T. An operand-size prefix that means nothing
+                // here could truncate the cache address.
+                for &byte in bytes[..bytes.len() - 1].iter().filter(|&&b| b != 0x66) {
+                    self.out.raw(&[byte]);
+                }
                 self.out.raw(&[0]);
                 let from = self.out.here();
                 self.out.exit_jump(next, linkable);
@@ -299,6 +313,13 @@ impl Default for Translator {
     }
 }
 
+/// How this processor reads instructions that vendors read differently.
+pub fn decoder_options() -> u32 {
+    // The vendor string is "AuthenticAMD"; its last four letters come in ecx.
+    let amd = core::arch::x86_64::__cpuid(0).ecx == u32::from_le_bytes(*b"cAMD");
+    if amd { DecoderOptions::AMD } else { DecoderOptions::NONE }
+}
+
 fn boundary(cache_len: usize) -> MapEntry {
     MapEntry { guest_len: 0, cache_len: cache_len as u16 }
 }
@@ -309,7 +330,11 @@ fn continues(guest: &Instruction) -> bool {
         // Cpuid always, the others only under a policy that intercepts them; ending the block in
         // both cases keeps blocks the same whatever the policy.
         Class::Nondeterministic(_) => false,
-        Class::Plain => !matches!(guest.code(), Code::Ud2 | Code::Hlt | Code::Int3 | Code::Int1 | Code::Int_imm8),
+        Class::Plain => {
+            !matches!(guest.code(), Code::Ud2 | Code::Hlt)
+            && guest.flow_control() != iced_x86::FlowControl::Interrupt
+            && !matches!(guest.mnemonic(), Mnemonic::Sysexit | Mnemonic::Sysret | Mnemonic::Rsm)
+        }
         _ => false,
     }
 }

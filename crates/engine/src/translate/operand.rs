@@ -45,8 +45,11 @@ impl GprSet {
     }
 }
 
-/// Registers that make good scratch: none needs a SIB or displacement byte as a plain base.
-const SCRATCH: [Gpr; 6] = [Gpr::Rcx, Gpr::Rdx, Gpr::Rsi, Gpr::Rdi, Gpr::Rbx, Gpr::Rax];
+/// Registers that make good scratch: none needs a SIB or displacement byte as a plain base. Those that need
+/// no REX prefix come first, because instructions with ah to dh cannot have one.
+const SCRATCH: [Gpr; 10] = [
+    Gpr::Rcx, Gpr::Rdx, Gpr::Rsi, Gpr::Rdi, Gpr::Rbx, Gpr::Rax, Gpr::R8, Gpr::R9, Gpr::R10, Gpr::R11,
+];
 
 /// The iced name of a 64-bit register.
 pub fn iced_register(register: Gpr) -> Register {
@@ -130,20 +133,8 @@ impl OperandRewriter {
     }
 
     fn emit_gs(&mut self, out: &mut Emitter, guest: &Instruction) -> bool {
-        // String instructions and xlat take their address from fixed registers.
-        if (0..guest.op_count()).any(|i| {
-            !matches!(guest.op_kind(i), OpKind::Memory | OpKind::Register)
-                && matches!(
-                    guest.op_kind(i),
-                    OpKind::MemorySegSI
-                        | OpKind::MemorySegESI
-                        | OpKind::MemorySegRSI
-                        | OpKind::MemorySegDI
-                        | OpKind::MemorySegEDI
-                        | OpKind::MemorySegRDI
-                )
-        }) {
-            return self.emit_gs_string(out, guest);
+        if let Some(implicit) = implicit_address(guest) {
+            return self.emit_gs_biased(out, guest, implicit);
         }
         if guest.mnemonic() == Mnemonic::Lea {
             // `lea` ignores segments.
@@ -196,21 +187,23 @@ impl OperandRewriter {
         true
     }
 
-    /// String instructions with a GS source: rsi is moved by the GS base around the instruction.
-    /// A fault inside shows rsi with the base added; nobody is known to write such code.
-    fn emit_gs_string(&mut self, out: &mut Emitter, guest: &Instruction) -> bool {
+    /// Instructions whose address is in a fixed register: that register is moved by the GS base around the
+    /// instruction, and a bias range lets a fault inside, even of a half-done `rep`, move it back.
+    fn emit_gs_biased(&mut self, out: &mut Emitter, guest: &Instruction, biased: Gpr) -> bool {
         let used = self.used_registers(guest);
-        let source = Gpr::Rsi;
         let Some((base, mark)) = spill_scratch(out, used, slot::OPERAND) else { return false };
         out.load_gs(base, gs_offset!(guest_gs_base));
-        out.lea_sum(source, source, base);
+        out.lea_sum(biased, biased, base);
+        let start = out.here();
         let mut plain = *guest;
         plain.set_segment_prefix(Register::None);
         let done = self.encode(out, &plain);
         // base = -base without flags: not(base) + 1.
-        out.raw(&[0x48, 0xf7, 0xd0 | base as u8]);
+        let number = base as u8;
+        out.raw(&[0x48 | number >> 3, 0xf7, 0xd0 | (number & 7)]);
         out.lea_disp(base, base, 1);
-        out.lea_sum(source, source, base);
+        out.lea_sum(biased, biased, base);
+        out.bias(start, biased);
         out.unspill(mark);
         done
     }
@@ -261,6 +254,18 @@ impl Default for OperandRewriter {
     fn default() -> Self {
         OperandRewriter::new()
     }
+}
+
+/// The register that holds the address of an implicit operand which a segment prefix applies to.
+fn implicit_address(guest: &Instruction) -> Option<Gpr> {
+    if guest.mnemonic() == Mnemonic::Xlatb {
+        return Some(Gpr::Rbx);
+    }
+    (0..guest.op_count()).find_map(|operand| match guest.op_kind(operand) {
+        OpKind::MemorySegSI | OpKind::MemorySegESI | OpKind::MemorySegRSI => Some(Gpr::Rsi),
+        OpKind::MemorySegDI | OpKind::MemorySegEDI | OpKind::MemorySegRDI => Some(Gpr::Rdi),
+        _ => None,
+    })
 }
 
 /// Spills a register that is not in `used`.
