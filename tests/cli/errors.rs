@@ -88,7 +88,10 @@ fn the_message_and_the_status_are_a_shell_s() {
                 && first.contains(message)
                 && outcome.stdout.is_empty();
             if !right {
-                wrong.push(format!("{name}: {:?}, not {status}: {stderr:?}", outcome.status));
+                wrong.push(format!(
+                    "{name}: expected status {status} and {message:?}, got {:?} and {stderr:?}",
+                    outcome.status
+                ));
             }
         }
         assert!(wrong.is_empty(), "{mode:?}\n{}", wrong.join("\n"));

@@ -1,11 +1,10 @@
-// Non-canonical addresses: a general protection fault without an address. Where the pc stands
-// after a jump to one is the processor's choice, so it is printed for the comparison.
+// Data at non-canonical addresses: a protection fault without an address, at the instruction. A jump
+// to one is not tested: it faults at its target instead of at the branch (docs/limits.md).
 #include "check.h"
 
 long load_from(long address);
 long push_with(long stack);
-long jump_to(long address);
-extern char load_at[], load_after[], push_at[], jump_at[], jump_after[], push_after[];
+extern char load_at[], load_after[], push_at[], push_after[];
 asm(".pushsection .text\n"
     "load_from: mov $1, %eax\n"
     "load_at: mov (%rdi), %rax\n"
@@ -13,9 +12,6 @@ asm(".pushsection .text\n"
     "push_with: mov $2, %eax\n mov %rsp, %rdx\n mov %rdi, %rsp\n"
     "push_at: push %rax\n"
     "push_after: ret\n"
-    "jump_to: mov $3, %eax\n"
-    "jump_at: jmp *%rdi\n"
-    "jump_after: ret\n"
     ".popsection");
 
 static const char *where;
@@ -33,9 +29,7 @@ static void handler(int number, siginfo_t *info, void *context) {
         where = number == SIGBUS ? "the push (SIGBUS)" : "the push";
         registers[REG_RSP] = registers[REG_RDX];
         registers[REG_RIP] = (greg_t)push_after;
-    } else if (rip == (greg_t)jump_at) where = "the jump", registers[REG_RIP] = (greg_t)jump_after;
-    else if (rip == registers[REG_RDI]) where = "the target", registers[REG_RIP] = (greg_t)jump_after;
-    else check_failed("fault at an unexpected pc\n");
+    } else check_failed("fault at an unexpected pc\n");
 }
 
 int main(void) {
@@ -50,7 +44,5 @@ int main(void) {
         printf("load: at %s, code %d, address %p, trap %ld, error %ld\n", where, code, address, trap, error);
         CHECK_EQ(push_with(bad[i]), 2);
         printf("push: at %s, code %d, address %p, trap %ld, error %ld\n", where, code, address, trap, error);
-        CHECK_EQ(jump_to(bad[i]), 3);
-        printf("jump: at %s, code %d, address %p, trap %ld, error %ld\n", where, code, address, trap, error);
     }
 }

@@ -24,8 +24,8 @@ pub enum Policy {
 pub struct Config<'a> {
     /// The instrumentation policy.
     pub policy: Policy,
-    /// A descriptor of shared memory that holds [`crate::stats::Stats`].
-    pub stats_fd: Option<i32>,
+    /// Shared memory that holds [`crate::stats::Stats`].
+    pub stats: Option<SharedFile>,
     /// A descriptor of the already opened and checked ELF file: a guest's `execve` resolves
     /// scripts and reports errors before the old image is gone. Absent when `retro` starts the
     /// first program; then the engine resolves `path` itself.
@@ -36,6 +36,15 @@ pub struct Config<'a> {
     pub path: &'a [u8],
 }
 
+/// A file that another process keeps open: the guest itself has no descriptor of it to stumble over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedFile {
+    /// The process that has it open.
+    pub pid: i32,
+    /// Its descriptor there.
+    pub fd: i32,
+}
+
 /// Why a configuration string was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadConfig;
@@ -43,7 +52,7 @@ pub struct BadConfig;
 impl<'a> Config<'a> {
     /// The default settings for a program.
     pub fn new(path: &'a [u8]) -> Config<'a> {
-        Config { policy: Policy::Run, stats_fd: None, exe_fd: None, cache_kib: None, path }
+        Config { policy: Policy::Run, stats: None, exe_fd: None, cache_kib: None, path }
     }
 
     /// Parses the value of the variable (the part after `RETRO_ENGINE=`).
@@ -66,7 +75,11 @@ impl<'a> Config<'a> {
                         _ => return Err(BadConfig),
                     }
                 }
-                b"stats" => config.stats_fd = Some(number(value)?),
+                b"stats" => {
+                    let slash = value.iter().position(|&b| b == b'/').ok_or(BadConfig)?;
+                    let (pid, fd) = (number(&value[..slash])?, number(&value[slash + 1..])?);
+                    config.stats = Some(SharedFile { pid, fd });
+                }
                 b"exe" => config.exe_fd = Some(number(value)?),
                 b"cache" => config.cache_kib = Some(number(value)?),
                 _ => return Err(BadConfig),
@@ -83,8 +96,8 @@ impl<'a> Config<'a> {
             Policy::Run => {}
             Policy::Count => out.write_str("policy=count;")?,
         }
-        if let Some(fd) = self.stats_fd {
-            write!(out, "stats={fd};")?;
+        if let Some(SharedFile { pid, fd }) = self.stats {
+            write!(out, "stats={pid}/{fd};")?;
         }
         if let Some(fd) = self.exe_fd {
             write!(out, "exe={fd};")?;
@@ -118,7 +131,12 @@ mod tests {
     fn round_trips() {
         let plain = Config::new(b"/bin/ls");
         check(plain);
-        check(Config { policy: Policy::Count, stats_fd: Some(1000), exe_fd: Some(999), ..plain });
+        check(Config {
+            policy: Policy::Count,
+            stats: Some(SharedFile { pid: 1000, fd: 7 }),
+            exe_fd: Some(999),
+            ..plain
+        });
         check(Config { cache_kib: Some(512), ..plain });
         check(Config { path: b"odd;path=x", ..plain });
         check(Config { path: b"", ..plain });
@@ -126,7 +144,16 @@ mod tests {
 
     #[test]
     fn refuses_what_it_does_not_know() {
-        for bad in ["", "path", "policy=fly;path=x", "stats=x;path=y", "colour=1;path=z", "stats=1"] {
+        for bad in [
+            "",
+            "path",
+            "policy=fly;path=x",
+            "stats=x;path=y",
+            "stats=7;path=y",
+            "stats=7/;path=y",
+            "colour=1;path=z",
+            "stats=1",
+        ] {
             assert_eq!(Config::parse(bad.as_bytes()), Err(BadConfig), "{bad}");
         }
     }

@@ -44,5 +44,8 @@ pub const CACHE_BASE: u64 = 0x7000_8000_0000;
 /// Size of the code cache's address range.
 pub const CACHE_SIZE: u64 = 0x4000_0000;
 
+/// The engine's own mappings are placed from here upwards.
+pub const ENGINE_MAPPINGS: u64 = 0x7100_0000_0000;
+
 /// Size of a page.
 pub const PAGE: u64 = 4096;

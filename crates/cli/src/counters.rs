@@ -3,22 +3,18 @@
 use std::ffi::c_void;
 use std::fs::File;
 use std::num::NonZeroUsize;
-use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 
 use anyhow::{Context, Result};
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
-use nix::sys::resource::{Resource, getrlimit};
+use retro_abi::config::SharedFile;
 use retro_abi::stats::Stats;
 
-use crate::descriptors::{above_standard, duplicate_from};
+use crate::descriptors::above_standard;
 
 const SIZE: usize = size_of::<Stats>();
-
-/// Descriptor numbers from here on are out of the way of what programs and shells use.
-const PREFERRED_FD: u64 = 900;
 
 /// Shared memory that holds one [`Stats`].
 #[derive(Debug)]
@@ -43,15 +39,9 @@ impl Counters {
         Ok(Self { fd, memory })
     }
 
-    /// Makes a descriptor for the engine that stays open across `execve`. To be called in the
-    /// child: only the guest's process is to have it.
-    pub fn inheritable_fd(&self) -> Result<RawFd> {
-        let (limit, _) = getrlimit(Resource::RLIMIT_NOFILE).context("cannot read RLIMIT_NOFILE")?;
-        let lowest = PREFERRED_FD.min(limit.saturating_sub(16)).max(3);
-        let fd = duplicate_from(&self.fd, lowest as RawFd)
-            .context("no descriptor is left for the counters (raise the limit with `ulimit -n`)")?;
-        fcntl(&fd, FcntlArg::F_SETFD(FdFlag::empty())).context("cannot keep the counters open")?;
-        Ok(fd.into_raw_fd())
+    /// Where the engine finds them: in this process, which must live as long as the guest does.
+    pub fn shared(&self) -> SharedFile {
+        SharedFile { pid: std::process::id() as i32, fd: self.fd.as_raw_fd() }
     }
 
     /// The counters as they are now.
@@ -74,17 +64,15 @@ impl Drop for Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::FromRawFd;
     use std::os::unix::fs::FileExt;
 
     #[test]
     fn what_is_written_through_the_descriptor_is_read() {
         let counters = Counters::new().unwrap();
         assert!(counters.get().values().iter().all(|&(_, value)| value == 0));
-        let fd = counters.inheritable_fd().unwrap();
+        let SharedFile { pid, fd } = counters.shared();
         assert!(fd > 2);
-        // SAFETY: `inheritable_fd` gave the descriptor away.
-        let file = unsafe { File::from_raw_fd(fd) };
+        let file = File::options().write(true).open(format!("/proc/{pid}/fd/{fd}")).unwrap();
         file.write_all_at(&7u64.to_ne_bytes(), 8).unwrap();
         assert_eq!(counters.get().values()[1].1, 7);
     }

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::fcntl::AtFlags;
 use nix::unistd::execveat;
-use retro_abi::config::{Config, Policy};
+use retro_abi::config::{Config, Policy, SharedFile};
 
 /// A program that is ready to be started under the engine.
 #[derive(Debug)]
@@ -41,10 +41,10 @@ impl Launch {
     }
 
     /// Executes the engine in this process. Returns only if that fails.
-    pub fn execute(&self, policy: Policy, stats_fd: Option<i32>) -> Result<Infallible> {
+    pub fn execute(&self, policy: Policy, stats: Option<SharedFile>) -> Result<Infallible> {
         let config = Config {
             policy,
-            stats_fd,
+            stats,
             cache_kib: self.cache_kib,
             ..Config::new(self.path.as_os_str().as_bytes())
         };
@@ -110,8 +110,11 @@ mod tests {
 
     #[test]
     fn the_variable_ends_with_the_path_s_bytes() {
-        let config =
-            Config { policy: Policy::Count, stats_fd: Some(900), ..Config::new(b"/a\xff;b") };
+        let config = Config {
+            policy: Policy::Count,
+            stats: Some(SharedFile { pid: 9, fd: 4 }),
+            ..Config::new(b"/a\xff;b")
+        };
         let variable = variable(&config).unwrap();
         assert_eq!(variable.to_bytes(), b"RETRO_ENGINE=policy=count;stats=900;path=/a\xff;b");
         let value = variable.to_bytes().strip_prefix(b"RETRO_ENGINE=").unwrap();

@@ -33,8 +33,8 @@ pub fn run(options: &RunOptions) -> Result<()> {
 fn counted(launch: &Launch, format: StatsFormat) -> Result<()> {
     let counters = Counters::new()?;
     let start = Instant::now();
-    let ending =
-        supervise::supervise(|| launch.execute(Policy::Count, Some(counters.inheritable_fd()?)))?;
+    let shared = counters.shared();
+    let ending = supervise::supervise(|| launch.execute(Policy::Count, Some(shared)))?;
     let report = Report::new(counters.get(), start.elapsed());
     let text = match format {
         StatsFormat::Text => report.text(),

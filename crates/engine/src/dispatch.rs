@@ -44,8 +44,8 @@ pub struct Fixed {
     pub counting: bool,
     /// The policy by name, for programs that the guest executes.
     pub policy: config::Policy,
-    /// Descriptor of the shared counters.
-    pub stats_fd: Option<i32>,
+    /// Where the shared counters are.
+    pub stats_file: Option<config::SharedFile>,
     /// Limit on the code cache.
     pub cache_kib: Option<u32>,
     /// What the guest sees of itself in /proc.
@@ -140,7 +140,10 @@ pub extern "C" fn retro_dispatch(context: &mut Context) {
     let is = |k: ExitKind| kind == k as u32;
     let mut from = From::Anywhere;
     let mut exit_target = context.exit_target;
-    if is(ExitKind::Direct) || is(ExitKind::Syscall) || is(ExitKind::Emulate) || is(ExitKind::ModifiedCode)
+    if is(ExitKind::Direct)
+        || is(ExitKind::Syscall)
+        || is(ExitKind::Emulate)
+        || is(ExitKind::ModifiedCode)
     {
         // The record must be read before the thread counts as out of the cache.
         let exit = cache::exit_record(context.exit_index);

@@ -125,7 +125,9 @@ pub fn parse(source: &impl Source) -> Result<Executable> {
         return Err(Errno::ENOEXEC);
     }
     let count = u16_at(&header, 56) as usize;
-    if u16_at(&header, 54) as usize != PROGRAM_HEADER_LEN || count == 0 || count > MAX_PROGRAM_HEADERS
+    if u16_at(&header, 54) as usize != PROGRAM_HEADER_LEN
+        || count == 0
+        || count > MAX_PROGRAM_HEADERS
     {
         return Err(Errno::ENOEXEC);
     }

@@ -49,8 +49,8 @@ pub fn instruction(context: &mut Context) {
     };
     context.registers.rip = pc;
     let arrived = match stop {
-        Stop::Memory(address) => memory_fault(address, false),
-        Stop::Store(address) => memory_fault(address, true),
+        Stop::Memory(address) => memory_fault(&decoded, address, false),
+        Stop::Store(address) => memory_fault(&decoded, address, true),
         Stop::Protection(error) => {
             Arrived { error, trap: 13, ..Arrived::raise(c::SIGSEGV, 0x80, 0) }
         }
@@ -62,8 +62,12 @@ pub fn instruction(context: &mut Context) {
 }
 
 /// The fault of a memory operand, as the processor and the kernel would report it.
-fn memory_fault(address: u64, write: bool) -> Arrived {
+fn memory_fault(decoded: &Instruction, address: u64, write: bool) -> Arrived {
     if !is_canonical(address) {
+        let stack = decoded.is_stack_instruction() || decoded.memory_segment() == Register::SS;
+        if stack {
+            return Arrived { trap: 12, ..Arrived::raise(c::SIGBUS, 0x80, 0) };
+        }
         return Arrived { trap: 13, ..Arrived::raise(c::SIGSEGV, 0x80, 0) };
     }
     let mapping = crate::dispatch::engine().space.find(address).copied();
@@ -127,11 +131,20 @@ fn execute(context: &mut Context, decoded: &Instruction) -> Done {
         }
         Mnemonic::Popf => pop_flags(context, 2),
         Mnemonic::Popfq => pop_flags(context, 8),
-        Mnemonic::Iretq => interrupt_return(context),
+        Mnemonic::Iret => interrupt_return(context, 2),
+        Mnemonic::Iretd => interrupt_return(context, 4),
+        Mnemonic::Iretq => interrupt_return(context, 8),
+        Mnemonic::Fnsave if decoded.code() == Code::Fnsave_m94byte => {
+            narrow_fnsave(context, decoded)
+        }
         Mnemonic::Retf => far_return(context, decoded),
         _ if matches!(decoded.op0_kind(), OpKind::NearBranch16 | OpKind::NearBranch32) => {
             narrow_branch(context, decoded)
         }
+        Mnemonic::Jmp | Mnemonic::Call if is_narrow_indirect(decoded.code()) => {
+            narrow_indirect(context, decoded)
+        }
+        Mnemonic::Ret => narrow_return(context, decoded),
         Mnemonic::Jmp | Mnemonic::Call => far_transfer(context, decoded),
         Mnemonic::Rdgsbase => {
             let base = context.guest_gs_base;
@@ -148,14 +161,20 @@ fn execute(context: &mut Context, decoded: &Instruction) -> Done {
             Ok(())
         }
         Mnemonic::Mov | Mnemonic::Push | Mnemonic::Pop => segment_move(context, decoded),
-        Mnemonic::Fnstenv | Mnemonic::Fnsave | Mnemonic::Fxsave | Mnemonic::Fxsave64 => {
-            correct_x87(context, decoded)
-        }
+        Mnemonic::Fnstenv
+        | Mnemonic::Fnsave
+        | Mnemonic::Fxsave
+        | Mnemonic::Fxsave64
+        | Mnemonic::Xsave
+        | Mnemonic::Xsave64
+        | Mnemonic::Xsaveopt
+        | Mnemonic::Xsaveopt64
+        | Mnemonic::Xsavec
+        | Mnemonic::Xsavec64 => correct_x87(context, decoded),
         // `int 0x80` reaches the kernel's 32-bit entry; 64-bit programs get the fault of a gate they may
         // not use.
         Mnemonic::Int => Err(Stop::Protection(decoded.immediate8() as u64 * 8 + 2)),
         Mnemonic::Lgs => load_far_gs(context, decoded),
-        Mnemonic::Iret | Mnemonic::Iretd => Err(Stop::Protection(0)),
         _ => Err(Stop::Undefined),
     }
 }
@@ -290,7 +309,7 @@ fn pop_flags(context: &mut Context, bytes: u64) -> Done {
     Ok(())
 }
 
-fn interrupt_return(context: &mut Context) -> Done {
+fn interrupt_return(context: &mut Context, width: u64) -> Done {
     // A nested task cannot return in 64-bit mode.
     const NESTED_TASK: u64 = 0x4000;
     if context.registers.rflags & NESTED_TASK != 0 {
@@ -299,8 +318,7 @@ fn interrupt_return(context: &mut Context) -> Done {
     let sp = context.registers.get(Gpr::Rsp);
     let mut words = [0u64; 5];
     for (at, word) in words.iter_mut().enumerate() {
-        let address = sp.wrapping_add(8 * at as u64);
-        *word = guest::read_u64(address).map_err(|_| Stop::Memory(address))?;
+        *word = read_bytes(sp.wrapping_add(width * at as u64), width)?;
     }
     let [rip, cs, flags, rsp, _] = words;
     check_code_segment(cs)?;
@@ -379,8 +397,7 @@ fn segment_move(context: &mut Context, decoded: &Instruction) -> Done {
             let sp = context.registers.get(Gpr::Rsp);
             let bytes = if decoded.code() == Code::Popw_GS { 2 } else { 8 };
             let value = pop(context, bytes)?;
-            load_gs(context, value as u16)
-                .inspect_err(|_| context.registers.set(Gpr::Rsp, sp))
+            load_gs(context, value as u16).inspect_err(|_| context.registers.set(Gpr::Rsp, sp))
         }
         _ if decoded.op0_register() == Register::GS => {
             let value = if decoded.op1_kind() == OpKind::Memory {
@@ -445,7 +462,42 @@ fn narrow_branch(context: &mut Context, decoded: &Instruction) -> Done {
         Mnemonic::Jrcxz => context.registers.get(Gpr::Rcx) == 0,
         _ => holds(decoded.condition_code(), context.registers.rflags),
     };
-    context.registers.rip = if taken { target } else { next & mask };
+    context.registers.rip = if taken { target } else { next };
+    Ok(())
+}
+
+fn is_narrow_indirect(code: Code) -> bool {
+    matches!(code, Code::Jmp_rm16 | Code::Jmp_rm32 | Code::Call_rm16 | Code::Call_rm32)
+}
+
+/// `jmp` and `call` through a 16-bit register or word in memory.
+fn narrow_indirect(context: &mut Context, decoded: &Instruction) -> Done {
+    let width = if matches!(decoded.code(), Code::Jmp_rm16 | Code::Call_rm16) { 2 } else { 4 };
+    let target = if decoded.op0_kind() == OpKind::Register {
+        read_register(context, decoded.op0_register())
+    } else {
+        read_bytes(address_of(context, decoded, 0), width)?
+    };
+    if decoded.mnemonic() == Mnemonic::Call {
+        let sp = context.registers.get(Gpr::Rsp).wrapping_sub(width);
+        store(sp, &context.registers.rip.to_le_bytes()[..width as usize])?;
+        context.registers.set(Gpr::Rsp, sp);
+    }
+    context.registers.rip = target;
+    Ok(())
+}
+
+/// `ret` with an operand-size prefix.
+fn narrow_return(context: &mut Context, decoded: &Instruction) -> Done {
+    let (width, extra) = match decoded.code() {
+        Code::Retnw => (2, 0),
+        Code::Retnw_imm16 => (2, decoded.immediate16()),
+        _ => return Err(Stop::Undefined),
+    };
+    let target = pop(context, width)?;
+    let sp = context.registers.get(Gpr::Rsp).wrapping_add(extra as u64);
+    context.registers.set(Gpr::Rsp, sp);
+    context.registers.rip = target;
     Ok(())
 }
 
@@ -495,6 +547,33 @@ fn holds(condition: ConditionCode, flags: u64) -> bool {
     }
 }
 
+#[repr(C, align(64))]
+struct X87Image([u8; 512]);
+
+/// Cache address of the last x87 instruction, as the machine remembers it.
+fn last_x87_instruction() -> u64 {
+    let mut image = X87Image([0; 512]);
+    // SAFETY: fxsave writes at most 512 bytes and changes no state.
+    unsafe { asm!("fxsave64 [{}]", in(reg) image.0.as_mut_ptr(), options(nostack)) };
+    let mut pointer = [0; 8];
+    pointer.copy_from_slice(&image.0[8..16]);
+    u64::from_le_bytes(pointer)
+}
+
+/// `fnsave` in its 16-bit form: it clears what would tell the whole instruction pointer, so that is read
+/// first.
+fn narrow_fnsave(context: &mut Context, decoded: &Instruction) -> Done {
+    let address = address_of(context, decoded, 0);
+    let mut image = X87Image([0; 512]);
+    guest::read(address, &mut image.0[..94]).map_err(|_| Stop::Store(address))?;
+    store(address, &image.0[..94])?;
+    let pc = guest_pc_of(last_x87_instruction());
+    // SAFETY: writes 94 bytes of the image and resets x87 state, which is the guest's.
+    unsafe { asm!(".byte 0x66; fnsave [{}]", in(reg) image.0.as_mut_ptr(), options(nostack)) };
+    image.0[6..8].copy_from_slice(&pc.to_le_bytes()[..2]);
+    store(address, &image.0[..94])
+}
+
 /// An x87 state image has just been stored by the instruction itself, in the cache. It holds the address of
 /// the last x87 instruction, which was a cache address, and that instruction's opcode, which may have been
 /// re-encoded: both become the guest's.
@@ -503,18 +582,19 @@ fn correct_x87(context: &mut Context, decoded: &Instruction) -> Done {
     // Place and width of the instruction pointer, place of the opcode.
     let (pointer, width, opcode) = match decoded.code() {
         Code::Fnstenv_m28byte | Code::Fnsave_m108byte => (12, 4, Some(18)),
-        Code::Fxsave_m512byte => (8, 4, Some(6)),
-        Code::Fxsave64_m512byte => (8, 8, Some(6)),
-        Code::Fnstenv_m14byte | Code::Fnsave_m94byte => (6, 2, None),
-        _ => return Err(Stop::Undefined),
+        Code::Fxsave_m512byte | Code::Xsave_mem | Code::Xsaveopt_mem | Code::Xsavec_mem => {
+            (8, 4, Some(6))
+        }
+        Code::Fnstenv_m14byte => (6, 2, None),
+        _ => (8, 8, Some(6)),
     };
     let saved = read_bytes(address + pointer, width)?;
     let upper = retro_abi::layout::CACHE_BASE & !0xffff_ffff;
     let cache_pc = match width {
         8 => saved,
         4 => upper | saved,
-        // Too little to find the instruction again; fnstenv leaves the rest in the machine.
-        _ => return Ok(()),
+        // Too little to find the instruction again, but the whole address is still in the machine.
+        _ => last_x87_instruction(),
     };
     if saved == 0 || !crate::cache::contains(cache_pc) {
         return Ok(());

@@ -10,9 +10,7 @@
 //!
 //! The signal handler recognises where it interrupted the thread by the `region` addresses below.
 
-use crate::context::{
-    Context, ExitKind, JUMP_TABLE, register_offset, slot, spill_offset,
-};
+use crate::context::{Context, ExitKind, JUMP_TABLE, register_offset, slot, spill_offset};
 use crate::gs_offset;
 use core::arch::global_asm;
 

@@ -109,7 +109,9 @@ fn open_executable(dir: i32, path: &[u8], flags: u32) -> core::result::Result<Op
     };
     let file = match opened {
         Ok(fd) => OpenFile(fd),
-        Err(Errno::EACCES) if sys::access_at(dir, path, c::X_OK, flags & c::AT_EMPTY_PATH).is_ok() => {
+        Err(Errno::EACCES)
+            if sys::access_at(dir, path, c::X_OK, flags & c::AT_EMPTY_PATH).is_ok() =>
+        {
             return Err(Refused::Native);
         }
         Err(error) => return Err(error.into()),

@@ -40,7 +40,12 @@ pub fn load(space: &mut AddressSpace, fd: i32) -> Result<Loaded> {
     Ok(Loaded { bias, entry: executable.entry.wrapping_add(bias), executable })
 }
 
-fn load_segment(space: &mut AddressSpace, fd: i32, bias: u64, segment: &elf::Segment) -> Result<()> {
+fn load_segment(
+    space: &mut AddressSpace,
+    fd: i32,
+    bias: u64,
+    segment: &elf::Segment,
+) -> Result<()> {
     let prot = segment.protection();
     let address = segment.address.wrapping_add(bias);
     let start = address & !(PAGE - 1);
@@ -68,8 +73,10 @@ fn load_segment(space: &mut AddressSpace, fd: i32, bias: u64, segment: &elf::Seg
 fn map(start: u64, end: u64, prot: u32, flags: u32, fd: i32, offset: u64) -> Result<()> {
     // Segments may share a page; the later one wins, as with the kernel.
     // SAFETY: the range is the guest's, chosen free or demanded by the executable.
-    unsafe { sys::mmap(start, end - start, real_protection(prot), flags | c::MAP_FIXED, fd, offset) }
-        .map(drop)
+    unsafe {
+        sys::mmap(start, end - start, real_protection(prot), flags | c::MAP_FIXED, fd, offset)
+    }
+    .map(drop)
 }
 
 /// What goes onto the first stack.
@@ -181,7 +188,11 @@ pub fn build_stack(space: &mut AddressSpace, initial: &Initial) -> Result<Stack>
     debug_assert_eq!(pointer % 16, 0);
     Ok(Stack {
         pointer,
-        auxv: auxv.iter().flat_map(|&(k, v)| [k.to_le_bytes(), v.to_le_bytes()]).flatten().collect(),
+        auxv: auxv
+            .iter()
+            .flat_map(|&(k, v)| [k.to_le_bytes(), v.to_le_bytes()])
+            .flatten()
+            .collect(),
         auxv_at,
         arguments: (arguments_start, arguments_end),
         environment: (arguments_end, environment_end),

@@ -39,7 +39,8 @@ impl<T> Lock<T> {
     fn wait(&self) {
         for _ in 0..100 {
             core::hint::spin_loop();
-            if self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            if self.state.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
                 return;
             }
         }

@@ -91,6 +91,21 @@ impl AddressSpace {
         &self.mappings
     }
 
+    /// Bytes mapped; the stack's reserve is not, only what the kernel has grown it to, which is small.
+    pub fn total(&self) -> u64 {
+        let counted = self.mappings.iter().filter(|m| m.backing != Backing::Stack);
+        counted.map(|m| m.end - m.start).sum()
+    }
+
+    /// Bytes of private writable memory, which count as data.
+    pub fn total_data(&self) -> u64 {
+        let counted = self
+            .mappings
+            .iter()
+            .filter(|m| m.writable() && !m.shared() && m.backing != Backing::Stack);
+        counted.map(|m| m.end - m.start).sum()
+    }
+
     /// Index of the first mapping that ends above `address`.
     fn first_above(&self, address: u64) -> usize {
         self.mappings.partition_point(|m| m.end <= address)
@@ -291,7 +306,12 @@ mod tests {
     fn placement_avoids_what_is_there() {
         let mut space = AddressSpace::new(8 << 20);
         let first = space.place(PAGE * 10).unwrap();
-        space.insert(Mapping { start: first, end: first + PAGE * 10, prot: 1, backing: Backing::File });
+        space.insert(Mapping {
+            start: first,
+            end: first + PAGE * 10,
+            prot: 1,
+            backing: Backing::File,
+        });
         let second = space.place(PAGE * 10).unwrap();
         assert_eq!(second + PAGE * 10, first);
         let module = space.place_module(PAGE).unwrap();

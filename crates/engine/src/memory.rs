@@ -65,7 +65,8 @@ unsafe impl GlobalAlloc for EngineHeap {
             let first = heap.end == 0;
             let want = if first { FIRST_CHUNK } else { CHUNK.max(size) };
             let mapped = if first { sys::map_populated(want as u64) } else { None };
-            let mapped = mapped.or_else(|| sys::map_anonymous(want as u64, PROT_READ | PROT_WRITE).ok());
+            let mapped =
+                mapped.or_else(|| sys::map_anonymous(want as u64, PROT_READ | PROT_WRITE).ok());
             let Some(chunk) = mapped else { return core::ptr::null_mut() };
             at = (chunk as usize).next_multiple_of(size);
             heap.end = chunk as usize + want;

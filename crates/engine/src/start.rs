@@ -5,7 +5,7 @@ use crate::context::{ExitKind, Gpr};
 use crate::dispatch::{self, Fixed};
 use crate::exec::{self, Refused, Resolved};
 use crate::loader::{self, Initial, Loaded, Stack};
-use crate::maps::AddressSpace;
+use crate::maps::{AddressSpace, Backing, Mapping};
 use crate::signals::{self, frame};
 use crate::sys::{self, Errno};
 use crate::{entry, syscalls, threads};
@@ -14,7 +14,8 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 use linux_raw_sys::auxvec as aux;
 use linux_raw_sys::general as c;
-use retro_abi::config::{Config, VARIABLE};
+use retro_abi::config::{Config, SharedFile, VARIABLE};
+use retro_abi::layout::GUEST_END;
 use retro_abi::stats::Stats;
 
 /// What the guest sees of itself.
@@ -74,8 +75,13 @@ fn refuse(name: &[u8], error: Errno) -> ! {
     let (status, why) = match error {
         Errno::ENOENT => (127, "No such file or directory"),
         Errno::EACCES => (126, "Permission denied"),
-        Errno::ENOEXEC => (126, "cannot execute: not a 64-bit x86-64 program or a script with a #! line"),
-        Errno::ELIBBAD => (126, "cannot execute: its program interpreter is not a valid x86-64 ELF file"),
+        Errno::ENOEXEC => (
+            126,
+            "cannot execute: Exec format error (neither a 64-bit x86-64 program nor a #! script)",
+        ),
+        Errno::ELIBBAD => {
+            (126, "cannot execute: its program interpreter is not a valid x86-64 ELF file")
+        }
         Errno::ELOOP => (126, "Too many levels of #! interpreters or symbolic links"),
         Errno::ENOMEM => (126, "Cannot allocate memory"),
         Errno::E2BIG => (126, "Argument list too long"),
@@ -98,7 +104,9 @@ pub unsafe fn start(stack: *const u64) -> ! {
         .and_then(|v| v.strip_prefix(VARIABLE.as_bytes()))
         .and_then(|v| Config::parse(&v[..v.len() - 1]).ok());
     let Some(config) = config else {
-        sys::complain(format_args!("this is the engine of `retro`; start programs with `retro run`"));
+        sys::complain(format_args!(
+            "this is the engine of `retro`; start programs with `retro run`"
+        ));
         sys::exit_group(125)
     };
     frame::detect();
@@ -109,8 +117,10 @@ pub unsafe fn start(stack: *const u64) -> ! {
     let mut arguments = leading;
     arguments.extend(own_arguments.iter().skip(skip));
 
+    syscalls::limits::adopt();
     let (stack_limit, _) = sys::resource_limit(c::RLIMIT_STACK);
     let mut space = AddressSpace::new(stack_limit);
+    reserve_vdso(&mut space, &received);
     let path = executable_path(resolved.fd, &resolved.name);
     let (program, interpreter) = load(&mut space, &resolved);
     let initial = Initial {
@@ -126,15 +136,16 @@ pub unsafe fn start(stack: *const u64) -> ! {
     announce(&stack, &resolved.name);
     let entry_point = interpreter.as_ref().map_or(program.entry, |i| i.entry);
 
-    let cache = CodeCache::new(config.cache_kib.map(|kib| kib as u64 * 1024)).unwrap_or_else(|e| refuse(b"code cache", e));
-    let stats = config.stats_fd.and_then(map_stats);
+    let cache = CodeCache::new(config.cache_kib.map(|kib| kib as u64 * 1024))
+        .unwrap_or_else(|e| refuse(b"code cache", e));
+    let stats = config.stats.and_then(map_stats);
     let environment = stack.environment;
     let fixed = Fixed {
         events: dispatch::events_of(config.policy),
         stats: stats.unwrap_or(&NO_STATS),
         counting: stats.is_some(),
         policy: config.policy,
-        stats_fd: config.stats_fd,
+        stats_file: config.stats,
         cache_kib: config.cache_kib,
         program: Program { path, auxv: stack.auxv, environment },
     };
@@ -194,6 +205,17 @@ fn load(space: &mut AddressSpace, resolved: &Resolved) -> (Loaded, Option<Loaded
         loaded
     });
     (program, interpreter)
+}
+
+/// With an unlimited stack the kernel puts the vDSO into the guest's range. It stays hidden, but nothing is
+/// to be placed over it.
+fn reserve_vdso(space: &mut AddressSpace, received: &Received) {
+    const AROUND: u64 = 64 << 10;
+    let Some(at) = received.auxiliary(aux::AT_SYSINFO_EHDR).filter(|&at| at < GUEST_END) else {
+        return;
+    };
+    let (start, end) = (at - AROUND, at + AROUND);
+    space.insert(Mapping { start, end, prot: 0, backing: Backing::Shared });
 }
 
 /// What `/proc/self/exe` would say.
@@ -256,10 +278,11 @@ fn announce(stack: &Stack, name: &[u8]) {
     let _ = sys::prctl(p::PR_SET_MM, p::PR_SET_MM_MAP as u64, &raw const map as u64, size);
 }
 
-fn map_stats(fd: i32) -> Option<&'static Stats> {
-    let prot = c::PROT_READ | c::PROT_WRITE;
-    // SAFETY: a new mapping wherever the kernel likes.
-    let at = unsafe { sys::mmap(0, size_of::<Stats>() as u64, prot, c::MAP_SHARED, fd, 0) };
+fn map_stats(file: SharedFile) -> Option<&'static Stats> {
+    let path = alloc::format!("/proc/{}/fd/{}\0", file.pid, file.fd);
+    let fd = sys::open(path.as_bytes(), c::O_RDWR | c::O_CLOEXEC, 0).ok()?;
+    let at = sys::map_shared(size_of::<Stats>() as u64, fd);
+    sys::close(fd);
     // SAFETY: page-aligned shared memory of that size, never unmapped; all its fields are atomics.
     at.ok().map(|at| unsafe { &*(at as *const Stats) })
 }

@@ -4,7 +4,9 @@
 //! by signals at a known point. Calls made here run to their end and never deliver guest signals.
 
 use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering};
 use linux_raw_sys::general as c;
+use retro_abi::layout::{ENGINE_MAPPINGS, PAGE};
 
 /// A kernel error number, positive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +71,14 @@ macro_rules! call {
 ///
 /// # Safety
 /// With `MAP_FIXED`, nothing that Rust code uses may lie in the range.
-pub unsafe fn mmap(addr: u64, len: u64, prot: u32, flags: u32, fd: i32, offset: u64) -> Result<u64> {
+pub unsafe fn mmap(
+    addr: u64,
+    len: u64,
+    prot: u32,
+    flags: u32,
+    fd: i32,
+    offset: u64,
+) -> Result<u64> {
     call!(__NR_mmap, addr, len, prot, flags, fd as i64, offset)
 }
 
@@ -89,18 +98,41 @@ pub unsafe fn mprotect(addr: u64, len: u64, prot: u32) -> Result<()> {
     call!(__NR_mprotect, addr, len, prot).map(drop)
 }
 
-/// New private zero pages wherever the kernel likes: the engine's own memory.
+/// Next address for the engine's own mappings. The kernel is not left to choose: with an unlimited stack it
+/// would choose in the guest's range.
+static NEXT_MAPPING: AtomicU64 = AtomicU64::new(ENGINE_MAPPINGS);
+
+fn map_own(len: u64, prot: u32, flags: u32, fd: i32) -> Result<u64> {
+    loop {
+        // A page between two mappings keeps an overrun from going unnoticed.
+        let room = len.next_multiple_of(PAGE) + PAGE;
+        let at = NEXT_MAPPING.fetch_add(room, Ordering::Relaxed);
+        // SAFETY: MAP_FIXED_NOREPLACE never replaces a mapping.
+        match unsafe { mmap(at, len, prot, flags | c::MAP_FIXED_NOREPLACE, fd, 0) } {
+            Ok(mapped) if mapped == at => return Ok(at),
+            // A kernel too old for the flag found something there.
+            // SAFETY: just mapped, and unused.
+            Ok(mapped) => drop(unsafe { munmap(mapped, len) }),
+            Err(Errno::EEXIST) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// New private zero pages: the engine's own memory.
 pub fn map_anonymous(len: u64, prot: u32) -> Result<u64> {
-    let flags = c::MAP_PRIVATE | c::MAP_ANONYMOUS | c::MAP_NORESERVE;
-    // SAFETY: without MAP_FIXED the kernel picks a free range.
-    unsafe { mmap(0, len, prot, flags, -1, 0) }
+    map_own(len, prot, c::MAP_PRIVATE | c::MAP_ANONYMOUS | c::MAP_NORESERVE, -1)
 }
 
 /// New pages that are there already, for memory that will be used at once; None if that fails.
 pub fn map_populated(len: u64) -> Option<u64> {
     let flags = c::MAP_PRIVATE | c::MAP_ANONYMOUS | c::MAP_POPULATE;
-    // SAFETY: without MAP_FIXED the kernel picks a free range.
-    unsafe { mmap(0, len, c::PROT_READ | c::PROT_WRITE, flags, -1, 0) }.ok()
+    map_own(len, c::PROT_READ | c::PROT_WRITE, flags, -1).ok()
+}
+
+/// A file as memory shared with others.
+pub fn map_shared(len: u64, fd: i32) -> Result<u64> {
+    map_own(len, c::PROT_READ | c::PROT_WRITE, c::MAP_SHARED, fd)
 }
 
 /// Asks for huge pages; a hint that may fail.
@@ -221,6 +253,12 @@ pub fn resource_limit(resource: u32) -> (u64, u64) {
     let mut limits = [u64::MAX; 2];
     let _ = call!(__NR_prlimit64, 0, resource, 0, limits.as_mut_ptr());
     (limits[0], limits[1])
+}
+
+/// Sets the soft and hard limit of a resource.
+pub fn set_resource_limit(resource: u32, soft: u64, hard: u64) -> Result<()> {
+    let limits = [soft, hard];
+    call!(__NR_prlimit64, 0, resource, limits.as_ptr(), 0).map(drop)
 }
 
 /// `prctl` with integer arguments.

@@ -11,9 +11,7 @@
 //!    cleared after the exit record has been read, so a flush that sees it clear cannot be surprised.
 
 use crate::cache;
-use crate::context::{
-    BRANCH_TABLE_BYTES, CONTEXT_AREA, CONTEXT_SIZE, Context, Registers, counter,
-};
+use crate::context::{BRANCH_TABLE_BYTES, CONTEXT_AREA, CONTEXT_SIZE, Context, Registers, counter};
 use crate::entry;
 use crate::lock::Lock;
 use crate::signals::{self, Handlers, PENDING_KICK, ThreadSignals};
@@ -201,7 +199,8 @@ pub fn with_world_stopped(context: &mut Context, mut action: impl FnMut(&mut Con
         }
         pending.fetch_or(PENDING_KICK, Ordering::SeqCst);
         let mut rounds = 0u32;
-        while state.in_cache.load(Ordering::SeqCst) != 0 && state.in_use.load(Ordering::Acquire) != 0
+        while state.in_cache.load(Ordering::SeqCst) != 0
+            && state.in_use.load(Ordering::Acquire) != 0
         {
             if rounds % 1000 == 0 {
                 let (pid, tid) = (&state.pid, &state.tid);
@@ -220,7 +219,9 @@ pub fn with_world_stopped(context: &mut Context, mut action: impl FnMut(&mut Con
 }
 
 /// The thread list, held still.
-pub struct ListGuard<'a>(#[allow(dead_code, reason = "held for its drop")] crate::lock::Guard<'a, Vec<ContextPointer>>);
+pub struct ListGuard<'a>(
+    #[allow(dead_code, reason = "held for its drop")] crate::lock::Guard<'a, Vec<ContextPointer>>,
+);
 
 /// Holds the thread list still, across `fork`.
 pub fn lock_list() -> ListGuard<'static> {

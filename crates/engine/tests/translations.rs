@@ -141,7 +141,8 @@ fn listing(case: &Case) -> String {
             let _ = writeln!(out, "{kind} {pc:x}:");
         }
         let exit = translator.out.exits.iter().position(|e| e.offset as usize == position);
-        let mut line = format!("    {position:03x}  {}", print(&mut formatter, &instruction, address));
+        let mut line =
+            format!("    {position:03x}  {}", print(&mut formatter, &instruction, address));
         if let Some(exit) = exit {
             let exit = translator.out.exits[exit];
             if let Some(at) = line.rfind("    ; +") {
@@ -153,7 +154,11 @@ fn listing(case: &Case) -> String {
     }
     for range in &translator.out.spills {
         let name = format!("{:?}", context::Gpr::ALL[range.register as usize]).to_lowercase();
-        let _ = writeln!(out, "spilled {:03x}..{:03x} {name} in {}", range.start, range.end, range.slot);
+        let _ = writeln!(
+            out,
+            "spilled {:03x}..{:03x} {name} in {}",
+            range.start, range.end, range.slot
+        );
     }
     out
 }
@@ -168,7 +173,8 @@ fn translations() {
     let bless = std::env::var_os("RETRO_BLESS").is_some();
     let mut failures = vec![];
     let mut count = 0;
-    let mut files: Vec<_> = std::fs::read_dir(&directory).unwrap().map(|f| f.unwrap().path()).collect();
+    let mut files: Vec<_> =
+        std::fs::read_dir(&directory).unwrap().map(|f| f.unwrap().path()).collect();
     files.sort();
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();

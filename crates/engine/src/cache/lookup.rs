@@ -20,7 +20,9 @@ pub static JUMP_LOOKUP: Lookup = Lookup::new();
 
 impl Lookup {
     const fn new() -> Lookup {
-        Lookup(UnsafeCell::new([LookupEntry { guest: 0, cache: 0 }; LOOKUP_ENTRIES + LOOKUP_PROBES]))
+        Lookup(UnsafeCell::new(
+            [LookupEntry { guest: 0, cache: 0 }; LOOKUP_ENTRIES + LOOKUP_PROBES],
+        ))
     }
 
     fn words(&self, index: usize) -> (&AtomicU64, &AtomicU64) {

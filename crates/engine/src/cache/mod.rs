@@ -212,7 +212,7 @@ impl CodeCache {
     pub fn new(limit: Option<u64>) -> sys::Result<CodeCache> {
         let flags = c::MAP_PRIVATE | c::MAP_ANONYMOUS | c::MAP_NORESERVE | c::MAP_FIXED_NOREPLACE;
         // Reservations count against a limit on address space: take a small part of it only.
-        let (address_space, _) = sys::resource_limit(c::RLIMIT_AS);
+        let (_, address_space) = sys::resource_limit(c::RLIMIT_AS);
         let share = (address_space / 16).clamp(8 << 20, CACHE_SIZE) & !(COMMIT_STEP - 1);
         let hot_size = share.min(CACHE_SIZE - COLD_SIZE);
         let cold_size = (share / 2).min(COLD_SIZE);
@@ -280,7 +280,8 @@ impl CodeCache {
         ] {
             if used + BLOCK_ROOM > *committed {
                 // SAFETY: the range lies in the cache's reservation.
-                unsafe { sys::mprotect(*committed, COMMIT_STEP, prot) }.map_err(|_| Failure::Full)?;
+                unsafe { sys::mprotect(*committed, COMMIT_STEP, prot) }
+                    .map_err(|_| Failure::Full)?;
                 if *committed != first {
                     sys::advise_huge_pages(*committed, COMMIT_STEP);
                 }
@@ -310,7 +311,9 @@ impl CodeCache {
             checked: how.checked && !how.step,
             linkable: !how.step,
         };
-        self.translator.translate(policy, &request).map_err(|CannotTranslate::OutOfBytes| Failure::Fetch)?;
+        self.translator
+            .translate(policy, &request)
+            .map_err(|CannotTranslate::OutOfBytes| Failure::Fetch)?;
         let translator = &self.translator;
         let len = translator.out.here();
         let index = self.blocks.len() as u32;
@@ -362,7 +365,11 @@ impl CodeCache {
         Ok(())
     }
 
-    fn add_exit(&mut self, start: u64, exit: crate::translate::emit::NewExit) -> Result<(), Failure> {
+    fn add_exit(
+        &mut self,
+        start: u64,
+        exit: crate::translate::emit::NewExit,
+    ) -> Result<(), Failure> {
         let index = self.exits.len() as u32;
         let stub = self.cold;
         if exit.site != Site::Fixed {

@@ -36,7 +36,9 @@ pub struct CodePages {
     pages: Vec<CodePage>,
 }
 
-/// The real protection for what the guest asked: code must be readable for the translator.
+/// The real protection for what the guest asked: code must be readable for the translator. It stays
+/// executable, although it never runs where it stands, so that the kernel's list of mappings, and its
+/// refusals, are the guest's.
 pub fn real_protection(prot: u32) -> u32 {
     use linux_raw_sys::general::{PROT_EXEC, PROT_READ};
     if prot & PROT_EXEC != 0 { prot | PROT_READ } else { prot }

@@ -98,7 +98,8 @@ pub fn guest_pc_of(address: u64) -> u64 {
     if !cache::contains(address) {
         return address;
     }
-    cache::recover(address, &mut scratch, &cache::Saved::default()).map_or(0, |position| position.pc)
+    cache::recover(address, &mut scratch, &cache::Saved::default())
+        .map_or(0, |position| position.pc)
 }
 
 /// Builds a frame and points the guest's registers at the handler.
@@ -148,9 +149,8 @@ pub fn push(context: &mut Context, arrived: &Arrived, action: &SigAction) -> Res
     };
     write_over_code(context, fpstate, &area.0[..size + 4])?;
     // SAFETY: `Frame` is plain data without padding that matters.
-    let bytes = unsafe {
-        core::slice::from_raw_parts((&raw const frame).cast::<u8>(), size_of::<Frame>())
-    };
+    let bytes =
+        unsafe { core::slice::from_raw_parts((&raw const frame).cast::<u8>(), size_of::<Frame>()) };
     write_over_code(context, at, bytes)?;
 
     // A handler starts with vector state as a program does.

@@ -9,9 +9,7 @@
 //! | a copy of guest memory | note | end the copy |
 //! | elsewhere in the engine | note | engine error |
 
-use super::{
-    Arrived, KICK_SIGNAL, OWNED, PENDING_SIGNAL, SigInfo, TRAP_FLAG, set_of,
-};
+use super::{Arrived, KICK_SIGNAL, OWNED, PENDING_SIGNAL, SigInfo, TRAP_FLAG, set_of};
 use crate::cache::{self, Saved};
 use crate::context::{Context, ExitKind, Registers};
 use crate::entry::{self, Region, target};
@@ -81,10 +79,12 @@ pub fn current_context() -> &'static mut Context {
 /// The handler of all signals.
 pub extern "C" fn retro_signal_handler(signal: u32, info: &SigInfo, frame: &mut UserContext) {
     let context = current_context();
-    let synchronous = info.code() > 0
-        && OWNED & set_of(signal) != 0
-        && signal != KICK_SIGNAL;
-    if synchronous { fault(context, signal, info, frame) } else { arrival(context, signal, info, frame) }
+    let synchronous = info.code() > 0 && OWNED & set_of(signal) != 0 && signal != KICK_SIGNAL;
+    if synchronous {
+        fault(context, signal, info, frame)
+    } else {
+        arrival(context, signal, info, frame)
+    }
 }
 
 fn fault(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserContext) {
@@ -101,8 +101,18 @@ fn fault(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserCon
     }
     context.stepping = 0;
     let mut registers = registers_of(frame);
-    // Traps report the address behind the instruction: int1, int3, int 4.
-    let behind = matches!(frame.registers[index::TRAP], 1 | 3 | 4) as u64;
+    // Traps report the address behind the instruction: int3, int 4, and int1, except on virtual machines
+    // that restart it.
+    let restarts = || {
+        const INT1: u8 = 0xf1;
+        // SAFETY: the pc lies in the cache, in committed memory.
+        unsafe { *(pc as *const u8) == INT1 }
+    };
+    let behind = match frame.registers[index::TRAP] {
+        3 | 4 => 1,
+        1 => !(cache::contains(pc) && restarts()) as u64,
+        _ => 0,
+    };
     let position = if cache::contains(pc) {
         cache::recover(pc - behind, &mut registers, &Saved::of(context))
     } else {

@@ -73,8 +73,7 @@ pub const OWNED: u64 = set_of(c::SIGSEGV)
     | set_of(KICK_SIGNAL);
 
 /// The owned signals in order, for tables.
-const OWNED_LIST: [u32; 6] =
-    [c::SIGSEGV, c::SIGBUS, c::SIGILL, c::SIGFPE, c::SIGTRAP, KICK_SIGNAL];
+const OWNED_LIST: [u32; 6] = [c::SIGSEGV, c::SIGBUS, c::SIGILL, c::SIGFPE, c::SIGTRAP, KICK_SIGNAL];
 
 /// Signals nobody can block.
 const UNBLOCKABLE: u64 = set_of(c::SIGKILL) | set_of(c::SIGSTOP);
@@ -138,7 +137,8 @@ pub struct Arrived {
 }
 
 impl Arrived {
-    const NONE: Arrived = Arrived { signal: 0, info: SigInfo::EMPTY, error: 0, trap: 0, cr2: 0, synthesized: false };
+    const NONE: Arrived =
+        Arrived { signal: 0, info: SigInfo::EMPTY, error: 0, trap: 0, cr2: 0, synthesized: false };
 
     /// A fault that the engine raises on the guest's behalf.
     pub fn raise(signal: u32, code: i32, address: u64) -> Arrived {

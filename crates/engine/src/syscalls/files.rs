@@ -1,4 +1,4 @@
-//! Files that would show the engine: /proc entries of the process itself, and the engine's descriptor.
+//! Files that would show the engine: /proc entries of the process itself.
 //!
 //! `exe` is replaced by the guest's executable, `maps`, `smaps`, `auxv` and `environ` by contents made up
 //! for the guest. Everything else under /proc is right as it is.
@@ -11,10 +11,14 @@ use crate::sys::{self, Errno, Result};
 use alloc::vec::Vec;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, Ordering};
+use linux_raw_sys::auxvec::AT_PHDR;
 use linux_raw_sys::general as c;
-use retro_abi::layout::GUEST_LIMIT;
+use retro_abi::layout::{GUEST_LIMIT, PAGE};
 
 const PATH_MAX: usize = 4096;
+
+/// How the kernel shows the engine as a process's executable.
+const ENGINE_LINK: &[u8] = b"/memfd:retro-engine";
 
 /// A file of the guest's own /proc directory that the engine answers for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +29,8 @@ enum OwnFile {
     AuxiliaryVector,
     Environment,
     Memory,
+    Sizes,
+    Status,
 }
 
 /// Which own file a path names, if any. `ids` are the process and thread id as text.
@@ -50,6 +56,8 @@ fn own_file(path: &[u8], is_me: impl Fn(&[u8]) -> bool) -> Option<OwnFile> {
         b"smaps" => Some(OwnFile::DetailedMaps),
         b"auxv" => Some(OwnFile::AuxiliaryVector),
         b"mem" => Some(OwnFile::Memory),
+        b"statm" => Some(OwnFile::Sizes),
+        b"status" => Some(OwnFile::Status),
         b"environ" => Some(OwnFile::Environment),
         _ => None,
     }
@@ -80,10 +88,15 @@ pub fn by_path(nr: u32, args: &Args) -> Outcome {
         return pass(nr, args);
     }
     let Ok(path) = guest::read_string(args[position], PATH_MAX) else { return pass(nr, args) };
-    let Some(file) = own_file(&path, is_own_id) else { return pass(nr, args) };
+    let Some(file) = own_file(&path, is_own_id) else {
+        return match foreign_executable(&path) {
+            Some(executable_path) => executable(nr, args, position, &executable_path),
+            None => pass(nr, args),
+        };
+    };
     let opens = matches!(nr, c::__NR_open | c::__NR_openat | c::__NR_openat2);
     if file == OwnFile::Executable {
-        return executable(nr, args, position);
+        return executable(nr, args, position, &fixed().program.path);
     }
     if !opens {
         return pass(nr, args);
@@ -105,8 +118,8 @@ pub fn by_path(nr: u32, args: &Args) -> Outcome {
     contents(file).and_then(|bytes| file_with(&bytes, flags)).into()
 }
 
-fn executable(nr: u32, args: &Args, position: usize) -> Outcome {
-    let path = &fixed().program.path;
+/// A call on a link to an executable, of which `path` is what it should lead to.
+fn executable(nr: u32, args: &Args, position: usize, path: &[u8]) -> Outcome {
     match nr {
         c::__NR_readlink | c::__NR_readlinkat => {
             let (buffer, len) = (args[position + 1], args[position + 2] as usize);
@@ -156,6 +169,14 @@ fn contents(file: OwnFile) -> Result<Vec<u8>> {
             let real = read_file(b"/proc/self/smaps\0")?;
             Ok(guest_maps(&engine().space, &real))
         }
+        OwnFile::Sizes => {
+            let real = read_file(b"/proc/self/statm\0")?;
+            Ok(guest_sizes(&engine().space, &real))
+        }
+        OwnFile::Status => {
+            let real = read_file(b"/proc/self/status\0")?;
+            Ok(guest_status(&engine().space, &real))
+        }
         OwnFile::Executable | OwnFile::Memory => Err(Errno::EINVAL),
     }
 }
@@ -174,6 +195,69 @@ fn read_file(path: &[u8]) -> Result<Vec<u8>> {
     };
     sys::close(fd);
     result
+}
+
+/// What the kernel gives a new stack, which is not in the account of mappings.
+const STACK_PAGES: u64 = 34;
+
+/// statm: total and data size in pages are the guest's alone; what is resident cannot be told apart.
+fn guest_sizes(space: &AddressSpace, real: &[u8]) -> Vec<u8> {
+    let text = core::str::from_utf8(real).unwrap_or_default();
+    let mut fields: Vec<u64> = text.split_whitespace().map(|f| f.parse().unwrap_or(0)).collect();
+    if let [size, _, _, _, _, data, ..] = fields.as_mut_slice() {
+        *size = space.total() / PAGE + STACK_PAGES;
+        *data = space.total_data() / PAGE + STACK_PAGES;
+    }
+    let fields: Vec<_> = fields.iter().map(|f| alloc::format!("{f}")).collect();
+    (fields.join(" ") + "\n").into_bytes()
+}
+
+/// status: the same sizes, in KiB.
+fn guest_status(space: &AddressSpace, real: &[u8]) -> Vec<u8> {
+    let stack = STACK_PAGES * PAGE;
+    let (total, data) = (space.total() + stack, space.total_data() + stack);
+    let mut out = Vec::with_capacity(real.len());
+    for line in real.split_inclusive(|&b| b == b'\n') {
+        let name = line.split(|&b| b == b':').next().unwrap_or_default();
+        let bytes = match name {
+            b"VmPeak" | b"VmSize" => total,
+            b"VmData" => data,
+            _ => {
+                out.extend_from_slice(line);
+                continue;
+            }
+        };
+        let name = core::str::from_utf8(name).unwrap_or_default();
+        out.extend_from_slice(alloc::format!("{name}:\t{:8} kB\n", bytes / 1024).as_bytes());
+    }
+    out
+}
+
+/// The executable of another process that runs in an engine of its own: the file that its program headers,
+/// which its auxiliary vector names, are mapped from. Ends in NUL.
+fn foreign_executable(path: &[u8]) -> Option<Vec<u8>> {
+    let process = path.strip_suffix(b"/exe\0")?;
+    let id = process.strip_prefix(b"/proc/")?;
+    if id.is_empty() || !id.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let mut link = [0u8; 64];
+    if !sys::read_link(path, &mut link).ok()?.starts_with(ENGINE_LINK) {
+        return None;
+    }
+    let file = |name: &[u8]| read_file(&[process, name].concat()).ok();
+    let auxv = file(b"/auxv\0")?;
+    let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or(0);
+    let headers = auxv
+        .chunks_exact(16)
+        .find(|pair| word(&pair[..8]) == AT_PHDR as u64)
+        .map(|pair| word(&pair[8..]))?;
+    let maps = file(b"/maps\0")?;
+    let mut lines = maps.split(|&b| b == b'\n').filter_map(Line::parse);
+    let line = lines.find(|line| (line.start..line.end).contains(&headers))?;
+    let mut name = line.name.to_vec();
+    name.push(0);
+    Some(name)
 }
 
 /// Length of the real mapping that begins at an address.
@@ -198,7 +282,8 @@ fn guest_maps(space: &AddressSpace, real: &[u8]) -> Vec<u8> {
             }
             continue;
         };
-        hidden = (GUEST_LIMIT..1 << 63).contains(&line.start);
+        hidden = (GUEST_LIMIT..1 << 63).contains(&line.start)
+            || matches!(line.name, b"[vdso]" | b"[vvar]" | b"[vvar_vclock]");
         if hidden {
             continue;
         }
@@ -314,39 +399,6 @@ pub fn write(nr: u32, args: &Args) -> Outcome {
     outcome
 }
 
-fn is_engine_descriptor(fd: u64) -> bool {
-    fixed().stats_fd.is_some_and(|own| own as u32 == fd as u32)
-}
-
-/// `close`
-pub fn close(args: &Args) -> Outcome {
-    if is_engine_descriptor(args[0]) { Errno::EBADF.into() } else { pass(c::__NR_close, args) }
-}
-
-/// `close_range`: around the engine's descriptor.
-pub fn close_range(args: &Args) -> Outcome {
-    let (first, last) = (args[0] as u32 as u64, args[1] as u32 as u64);
-    let Some(own) = fixed().stats_fd.map(|fd| fd as u64).filter(|fd| (first..=last).contains(fd))
-    else {
-        return pass(c::__NR_close_range, args);
-    };
-    let mut outcome = Outcome::Value(0);
-    for (from, to) in [(first, own.wrapping_sub(1)), (own + 1, last)] {
-        if from <= to && to != u64::MAX {
-            outcome = pass(c::__NR_close_range, &[from, to, args[2], 0, 0, 0]);
-        }
-    }
-    outcome
-}
-
-/// `dup2` and `dup3`
-pub fn duplicate(nr: u32, args: &Args) -> Outcome {
-    if is_engine_descriptor(args[0]) || is_engine_descriptor(args[1]) {
-        return Errno::EBADF.into();
-    }
-    pass(nr, args)
-}
-
 #[cfg(test)]
 mod tests {
     extern crate std;
@@ -373,7 +425,8 @@ mod tests {
     #[test]
     fn maps_show_the_guest_only() {
         let mut space = AddressSpace::new(8 << 20);
-        let code = Mapping { start: 0x1000_0000, end: 0x1000_3000, prot: 7, backing: Backing::File };
+        let code =
+            Mapping { start: 0x1000_0000, end: 0x1000_3000, prot: 7, backing: Backing::File };
         space.insert(code);
         let real = "\
 10000000-10001000 rwxp 00000000 08:01 77                                 /bin/guest\n\

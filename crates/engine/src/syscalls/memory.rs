@@ -3,7 +3,7 @@
 //! Every function makes the real call first and changes the account only when it succeeded. All of it
 //! happens under the engine's lock, so that the translator never sees a half-made change.
 
-use super::{Args, Outcome, pass};
+use super::{Args, Outcome, limits, pass};
 use crate::cache::pages::real_protection;
 use crate::dispatch::{Engine, engine};
 use crate::guest_memory as guest;
@@ -35,7 +35,14 @@ pub fn mmap(args: &Args) -> Result<u64> {
     }
     let engine = &mut *engine();
     let fixed = flags & (c::MAP_FIXED | c::MAP_FIXED_NOREPLACE) != 0;
-    let at = if fixed { fixed_place(engine, address, len, flags)? } else { place(engine, address, len, flags)? };
+    let at = if fixed {
+        fixed_place(engine, address, len, flags)?
+    } else {
+        place(engine, address, len, flags)?
+    };
+    let private_data = prot & c::PROT_WRITE != 0
+        && !matches!(flags & MAP_TYPE, c::MAP_SHARED | MAP_SHARED_VALIDATE);
+    limits::allow(&engine.space, len, private_data)?;
     let how = if flags & c::MAP_FIXED != 0 { c::MAP_FIXED } else { c::MAP_FIXED_NOREPLACE };
     let kept = flags & !(c::MAP_FIXED | c::MAP_FIXED_NOREPLACE | c::MAP_32BIT);
     // SAFETY: the range is the guest's.
@@ -179,12 +186,17 @@ pub fn mremap(args: &Args) -> Result<u64> {
     let (fixed, may_move) = (flags & c::MREMAP_FIXED != 0, flags & c::MREMAP_MAYMOVE != 0);
     let keep_old = flags & c::MREMAP_DONTUNMAP != 0;
     let (start, end) = range(old, old_len, Errno::EFAULT)?;
-    let new_len = page_up(new_len).filter(|&len| len != 0 && len <= GUEST_LIMIT).ok_or(Errno::EINVAL)?;
+    let new_len =
+        page_up(new_len).filter(|&len| len != 0 && len <= GUEST_LIMIT).ok_or(Errno::EINVAL)?;
     if (fixed || keep_old) && !may_move {
         return Err(Errno::EINVAL);
     }
     let engine = &mut *engine();
     let Some(&source) = engine.space.find(start) else { return Err(Errno::EFAULT) };
+    if new_len > end - start {
+        let data = source.writable() && !source.shared();
+        limits::allow(&engine.space, new_len - (end - start), data)?;
+    }
     // Moved pages keep their real protection, so none of them may be the engine's doing.
     engine.cache.invalidate_range(start, end.max(start + PAGE));
     restore_protection(engine, start, end);
@@ -235,13 +247,13 @@ fn restore_protection(engine: &Engine, start: u64, end: u64) {
 pub fn brk(wanted: u64) -> u64 {
     let engine = &mut *engine();
     let (start, end) = engine.heap;
-    let (data_limit, _) = sys::resource_limit(c::RLIMIT_DATA);
-    if wanted < start || wanted > GUEST_END || wanted - start > data_limit {
+    if wanted < start || wanted > GUEST_END || wanted - start > limits::data() {
         return end;
     }
     let (Some(old_top), Some(new_top)) = (page_up(end), page_up(wanted)) else { return end };
     if new_top > old_top {
-        if !engine.space.is_free(old_top, new_top) {
+        let allowed = limits::allow(&engine.space, new_top - old_top, true).is_ok();
+        if !allowed || !engine.space.is_free(old_top, new_top) {
             return end;
         }
         let prot = c::PROT_READ | c::PROT_WRITE;

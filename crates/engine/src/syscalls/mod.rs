@@ -5,6 +5,7 @@
 //! would show the engine instead of the guest ([`files`]).
 
 pub mod files;
+pub mod limits;
 pub mod memory;
 pub mod process;
 pub mod signal;
@@ -111,7 +112,10 @@ fn call(context: &mut Context, number: u64, args: &Args) -> Outcome {
         c::__NR_sigaltstack => signal::sigaltstack(context, args).into(),
         c::__NR_rt_sigpending => signal::sigpending(context, args).into(),
         c::__NR_rt_sigsuspend => signal::sigsuspend(context, args),
-        c::__NR_pselect6 | c::__NR_ppoll | c::__NR_epoll_pwait | c::__NR_epoll_pwait2
+        c::__NR_pselect6
+        | c::__NR_ppoll
+        | c::__NR_epoll_pwait
+        | c::__NR_epoll_pwait2
         | c::__NR_io_pgetevents => signal::with_temporary_mask(context, nr, args),
 
         c::__NR_open
@@ -129,9 +133,9 @@ fn call(context: &mut Context, number: u64, args: &Args) -> Outcome {
         c::__NR_write | c::__NR_pwrite64 | c::__NR_writev | c::__NR_pwritev | c::__NR_pwritev2 => {
             files::write(nr, args)
         }
-        c::__NR_close => files::close(args),
-        c::__NR_close_range => files::close_range(args),
-        c::__NR_dup2 | c::__NR_dup3 => files::duplicate(nr, args),
+        c::__NR_setrlimit => limits::set(args).unwrap_or_else(|| pass(nr, args)),
+        c::__NR_getrlimit => limits::get(args).unwrap_or_else(|| pass(nr, args)),
+        c::__NR_prlimit64 => limits::exchange(args).unwrap_or_else(|| pass(nr, args)),
         _ => pass(nr, args),
     }
 }

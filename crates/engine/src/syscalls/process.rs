@@ -277,12 +277,11 @@ fn execute(
     environment.push(0);
     leave_for_exec(context);
     let image = b"/proc/self/exe\0".as_ptr() as u64;
-    let args =
-        [image, arguments.as_ptr() as u64, environment.as_ptr() as u64, 0, 0, 0];
+    let args = [image, arguments.as_ptr() as u64, environment.as_ptr() as u64, 0, 0, 0];
     // SAFETY: returns only on failure, with nothing changed.
     let error = sys::check(unsafe { sys::syscall(c::__NR_execve, args) });
     sys::close(fd);
-    signals::expose_ignored(&context.thread.handlers, false);
+    stay_after_exec(context);
     error
 }
 
@@ -295,7 +294,7 @@ fn configuration(resolved: &Resolved) -> Result<(Vec<u8>, i32)> {
     let fixed = fixed();
     let config = Config {
         policy: fixed.policy,
-        stats_fd: fixed.stats_fd,
+        stats: fixed.stats_file,
         exe_fd: Some(fd),
         cache_kib: fixed.cache_kib,
         path: b"",
@@ -310,6 +309,13 @@ fn configuration(resolved: &Resolved) -> Result<(Vec<u8>, i32)> {
 fn leave_for_exec(context: &mut Context) {
     flush_stats(context);
     signals::expose_ignored(&context.thread.handlers, true);
+    super::limits::expose(true);
+}
+
+/// The program could not be executed: everything goes on as before.
+fn stay_after_exec(context: &mut Context) {
+    signals::expose_ignored(&context.thread.handlers, false);
+    super::limits::expose(false);
 }
 
 /// An `execve` that the kernel does without the engine.
@@ -328,7 +334,7 @@ impl Native<'_> {
         let args = [self.dir as u64, path, self.argv, self.envp, self.flags as u64, 0];
         // SAFETY: returns only on failure, with nothing changed.
         let error = sys::check(unsafe { sys::syscall(c::__NR_execveat, args) });
-        signals::expose_ignored(&context.thread.handlers, false);
+        stay_after_exec(context);
         error
     }
 }
@@ -351,7 +357,13 @@ pub fn arch_prctl(context: &mut Context, args: &Args) -> Outcome {
         arch::MAP_VDSO_X32..=arch::MAP_VDSO_64 => Errno::EINVAL.into(),
         // Making cpuid fault would fault the engine, which executes it for the guest.
         arch::GET_CPUID => Outcome::Value(1),
-        arch::SET_CPUID => if args[1] != 0 { Outcome::Value(0) } else { Errno::ENODEV.into() },
+        arch::SET_CPUID => {
+            if args[1] != 0 {
+                Outcome::Value(0)
+            } else {
+                Errno::ENODEV.into()
+            }
+        }
         code if code >> 12 == 5 => Errno::EINVAL.into(),
         _ => pass(c::__NR_arch_prctl, args),
     }

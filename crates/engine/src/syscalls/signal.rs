@@ -21,7 +21,8 @@ pub fn sigaction(context: &mut Context, args: &Args) -> Result<()> {
         return Err(Errno::EINVAL);
     }
     // SAFETY: plain words.
-    let wanted = if new != 0 { Some(unsafe { guest::read_value::<SigAction>(new)? }) } else { None };
+    let wanted =
+        if new != 0 { Some(unsafe { guest::read_value::<SigAction>(new)? }) } else { None };
     let previous = {
         let mut actions = context.thread.handlers.0.lock();
         let previous = actions[signal as usize];

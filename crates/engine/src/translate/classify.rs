@@ -47,15 +47,25 @@ pub fn classify(guest: &Instruction) -> Class {
         Mnemonic::Rdpru => return Class::Nondeterministic(N::Rdpru),
         // The trap flag may be in what they pop.
         Mnemonic::Popf | Mnemonic::Popfd | Mnemonic::Popfq => return Class::Emulate,
-        Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Iretq | Mnemonic::Retf => return Class::Emulate,
+        Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Iretq | Mnemonic::Retf => {
+            return Class::Emulate;
+        }
         Mnemonic::Sysenter => return Class::Emulate,
         // They fault in user mode, here as anywhere.
         Mnemonic::Sysexit | Mnemonic::Sysret | Mnemonic::Rsm => return Class::Plain,
         Mnemonic::Rdgsbase | Mnemonic::Wrgsbase | Mnemonic::Lgs => return Class::Emulate,
         // They store the address of the last x87 instruction, which is a cache address.
-        Mnemonic::Fnstenv | Mnemonic::Fnsave | Mnemonic::Fxsave | Mnemonic::Fxsave64 => {
-            return Class::SaveX87;
-        }
+        Mnemonic::Fnsave if guest.code() == Code::Fnsave_m94byte => return Class::Emulate,
+        Mnemonic::Fnstenv
+        | Mnemonic::Fnsave
+        | Mnemonic::Fxsave
+        | Mnemonic::Fxsave64
+        | Mnemonic::Xsave
+        | Mnemonic::Xsave64
+        | Mnemonic::Xsaveopt
+        | Mnemonic::Xsaveopt64
+        | Mnemonic::Xsavec
+        | Mnemonic::Xsavec64 => return Class::SaveX87,
         Mnemonic::Mov | Mnemonic::Push | Mnemonic::Pop
             if (0..guest.op_count()).any(|i| guest.op_register(i) == Register::GS) =>
         {

@@ -28,7 +28,9 @@ use crate::policy::{Nondeterministic, Policy};
 use alloc::vec::Vec;
 use classify::{Class, classify};
 use emit::Emitter;
-use iced_x86::{Code, ConstantOffsets, Decoder, DecoderError, DecoderOptions, Instruction, Mnemonic};
+use iced_x86::{
+    Code, ConstantOffsets, Decoder, DecoderError, DecoderOptions, Instruction, Mnemonic,
+};
 use operand::OperandRewriter;
 
 /// Most guest instructions in one block.
@@ -135,8 +137,18 @@ impl Translator {
         let mut at = 0;
         for index in 0..self.decoded.len() {
             let guest = self.decoded[index];
-            let start = self.out.here();
+            let mut start = self.out.here();
             let bytes = &request.code[at..at + guest.len()];
+            if P::ACCESSES {
+                self.before_access(policy, &guest);
+                // A repeated string instruction can be interrupted between its iterations, where the
+                // guest's state is complete: it needs a boundary of its own.
+                let repeats = guest.has_rep_prefix() || guest.has_repne_prefix();
+                if repeats && guest.is_string_instruction() && self.out.here() > start {
+                    self.map.push(boundary(self.out.here() - start));
+                    start = self.out.here();
+                }
+            }
             self.instruction::<P>(policy, &guest, bytes, index, request);
             at += guest.len();
             let cache_len = (self.out.here() - start) as u16;
@@ -158,7 +170,20 @@ impl Translator {
         let mut terminated = false;
         while self.decoded.len() < request.max_instructions && decoder.can_decode() {
             let position = decoder.position();
-            let guest = decoder.decode();
+            let mut guest = decoder.decode();
+            if decoder.last_error() == DecoderError::InvalidInstruction
+                && self.decoder_options != DecoderOptions::NONE
+            {
+                // Undefined by this vendor's manual, but the processor may still say so differently.
+                let rest = &request.code[position..];
+                let mut other = Decoder::with_ip(64, rest, guest.ip(), DecoderOptions::NONE);
+                let second = other.decode();
+                if other.last_error() == DecoderError::None {
+                    guest = second;
+                    let _ = decoder.set_position(position + guest.len());
+                    decoder.set_ip(guest.next_ip());
+                }
+            }
             if decoder.last_error() == DecoderError::NoMoreBytes {
                 // Decide with all bytes at hand, when this instruction begins a block.
                 let _ = decoder.set_position(position);
@@ -190,6 +215,13 @@ impl Translator {
             .any(|m| matches!(m.access(), Write | CondWrite | ReadWrite | ReadCondWrite))
     }
 
+    fn before_access<P: Policy>(&mut self, policy: &mut P, guest: &Instruction) {
+        let memory = self.operands.accesses(guest);
+        if !guest.is_invalid() && !memory.is_empty() {
+            policy.before_access(&mut self.out, guest, memory);
+        }
+    }
+
     fn instruction<P: Policy>(
         &mut self,
         policy: &mut P,
@@ -208,12 +240,6 @@ impl Translator {
             return;
         }
         let class = classify(guest);
-        if P::ACCESSES {
-            let memory = self.operands.accesses(guest);
-            if !memory.is_empty() {
-                policy.before_access(&mut self.out, guest, memory);
-            }
-        }
         match class {
             Class::Plain => {
                 if operand::is_position_independent(guest) {
@@ -276,8 +302,7 @@ impl Translator {
             }
             Class::Return => {
                 policy.before_return(&mut self.out, guest);
-                let extra =
-                    if guest.code() == Code::Retnq_imm16 { guest.immediate16() } else { 0 };
+                let extra = if guest.code() == Code::Retnq_imm16 { guest.immediate16() } else { 0 };
                 let rcx = self.out.spill(Gpr::Rcx, slot::BRANCH_RCX);
                 let rdx = self.out.spill(Gpr::Rdx, slot::BRANCH_RDX);
                 branch::ret(&mut self.out, extra);
@@ -332,8 +357,8 @@ fn continues(guest: &Instruction) -> bool {
         Class::Nondeterministic(_) => false,
         Class::Plain => {
             !matches!(guest.code(), Code::Ud2 | Code::Hlt)
-            && guest.flow_control() != iced_x86::FlowControl::Interrupt
-            && !matches!(guest.mnemonic(), Mnemonic::Sysexit | Mnemonic::Sysret | Mnemonic::Rsm)
+                && guest.flow_control() != iced_x86::FlowControl::Interrupt
+                && !matches!(guest.mnemonic(), Mnemonic::Sysexit | Mnemonic::Sysret | Mnemonic::Rsm)
         }
         _ => false,
     }
@@ -358,10 +383,10 @@ fn emit_self_check(out: &mut Emitter, pc: u64, code: &[u8]) {
         expected[..width].copy_from_slice(&code[at..at + width]);
         out.mov_imm(Gpr::Rdx, pc + at as u64);
         out.raw(match width {
-            8 => &[0x48, 0x8b, 0x0a],       // mov rcx, [rdx]
-            4 => &[0x8b, 0x0a],             // mov ecx, [rdx]
-            2 => &[0x0f, 0xb7, 0x0a],       // movzx ecx, word [rdx]
-            _ => &[0x0f, 0xb6, 0x0a],       // movzx ecx, byte [rdx]
+            8 => &[0x48, 0x8b, 0x0a], // mov rcx, [rdx]
+            4 => &[0x8b, 0x0a],       // mov ecx, [rdx]
+            2 => &[0x0f, 0xb7, 0x0a], // movzx ecx, word [rdx]
+            _ => &[0x0f, 0xb6, 0x0a], // movzx ecx, byte [rdx]
         });
         out.mov_imm(Gpr::Rdx, u64::from_le_bytes(expected).wrapping_neg());
         out.lea_sum(Gpr::Rcx, Gpr::Rcx, Gpr::Rdx);

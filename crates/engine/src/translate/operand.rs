@@ -48,16 +48,37 @@ impl GprSet {
 /// Registers that make good scratch: none needs a SIB or displacement byte as a plain base. Those that need
 /// no REX prefix come first, because instructions with ah to dh cannot have one.
 const SCRATCH: [Gpr; 10] = [
-    Gpr::Rcx, Gpr::Rdx, Gpr::Rsi, Gpr::Rdi, Gpr::Rbx, Gpr::Rax, Gpr::R8, Gpr::R9, Gpr::R10, Gpr::R11,
+    Gpr::Rcx,
+    Gpr::Rdx,
+    Gpr::Rsi,
+    Gpr::Rdi,
+    Gpr::Rbx,
+    Gpr::Rax,
+    Gpr::R8,
+    Gpr::R9,
+    Gpr::R10,
+    Gpr::R11,
 ];
 
 /// The iced name of a 64-bit register.
 pub fn iced_register(register: Gpr) -> Register {
     const NAMES: [Register; 16] = [
-        Register::RAX, Register::RCX, Register::RDX, Register::RBX,
-        Register::RSP, Register::RBP, Register::RSI, Register::RDI,
-        Register::R8, Register::R9, Register::R10, Register::R11,
-        Register::R12, Register::R13, Register::R14, Register::R15,
+        Register::RAX,
+        Register::RCX,
+        Register::RDX,
+        Register::RBX,
+        Register::RSP,
+        Register::RBP,
+        Register::RSI,
+        Register::RDI,
+        Register::R8,
+        Register::R9,
+        Register::R10,
+        Register::R11,
+        Register::R12,
+        Register::R13,
+        Register::R14,
+        Register::R15,
     ];
     NAMES[register as usize]
 }
@@ -314,10 +335,22 @@ fn is_absolute(guest: &Instruction) -> bool {
 
 fn low_half(register: Register) -> Register {
     const LOW: [Register; 16] = [
-        Register::EAX, Register::ECX, Register::EDX, Register::EBX,
-        Register::ESP, Register::EBP, Register::ESI, Register::EDI,
-        Register::R8D, Register::R9D, Register::R10D, Register::R11D,
-        Register::R12D, Register::R13D, Register::R14D, Register::R15D,
+        Register::EAX,
+        Register::ECX,
+        Register::EDX,
+        Register::EBX,
+        Register::ESP,
+        Register::EBP,
+        Register::ESI,
+        Register::EDI,
+        Register::R8D,
+        Register::R9D,
+        Register::R10D,
+        Register::R11D,
+        Register::R12D,
+        Register::R13D,
+        Register::R14D,
+        Register::R15D,
     ];
     LOW[register.number()]
 }

@@ -1,4 +1,6 @@
 //! Transfers of control that fault, and transfers under the trap flag.
+//!
+//! Invariant: no target is read from random bytes, which hardly ever are a canonical address.
 
 use super::assembly::Item;
 use super::control_flow::{Flow, branch, instruction};
@@ -22,11 +24,13 @@ impl Flow<'_, '_> {
         }
     }
 
-    /// Calls or returns with the stack pointer at `address`.
-    pub fn transfer_with_stack_at(&mut self, address: u64) {
+    /// Calls with the stack pointer at `address`, or returns with it at `unreadable`.
+    pub fn transfer_with_stack_at(&mut self, address: u64, unreadable: u64) {
         self.begin();
-        self.plain(instruction!(Code::Mov_r64_imm64, Register::RSP, address));
-        match self.operands.random.below(4) {
+        let kind = self.operands.random.below(4);
+        let stack = if kind < 2 { unreadable } else { address };
+        self.plain(instruction!(Code::Mov_r64_imm64, Register::RSP, stack));
+        match kind {
             0 => self.push(bare(Code::Retnq)),
             1 => self.plain(instruction!(Code::Retnq_imm16, 16)),
             2 => {
@@ -37,10 +41,11 @@ impl Flow<'_, '_> {
         }
     }
 
-    /// Jumps or calls through a pointer at `address`.
-    pub fn transfer_through(&mut self, address: u64) {
+    /// Jumps or calls through a pointer at `unreadable`, or pushes what is at `address`.
+    pub fn transfer_through(&mut self, address: u64, unreadable: u64) {
         self.begin();
         let code = self.operands.random.pick(&[Code::Call_rm64, Code::Jmp_rm64, Code::Push_rm64]);
+        let address = if code == Code::Push_rm64 { address } else { unreadable };
         let register = self.operands.free_register();
         if self.operands.random.percent(50) {
             let operand = MemoryOperand::with_base_displ_size(Register::RIP, address as i64, 8);

@@ -144,6 +144,18 @@ impl Setting {
         }
     }
 
+    /// An address at which a read of `size` bytes, two at least, is sure to fault.
+    pub fn unreadable_address(&self, random: &mut Random, size: u64) -> u64 {
+        let Layout { scratch, read_only, .. } = self.layout;
+        let missing = random.below(size - 1) + 1;
+        match random.below(4) {
+            0 => scratch - missing,
+            1 => scratch + SCRATCH_SIZE - size + missing,
+            2 => read_only + 0x1000 - size + missing,
+            _ => scratch + SCRATCH_SIZE + random.below(0x1000 - 64),
+        }
+    }
+
     fn assign_pointer(&mut self, random: &mut Random, register: usize) {
         self.registers[register] = self.near_middle(random, 400);
         self.reserve(register);
