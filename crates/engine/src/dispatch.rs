@@ -9,7 +9,7 @@ use crate::guest_memory as guest;
 use crate::lock::{Guard, Lock};
 use crate::maps::AddressSpace;
 use crate::policy::{Count, Events, Policy, Run};
-use crate::signals::{self, Arrived, PENDING_KICK, PENDING_SIGNAL};
+use crate::signals::{self, Fault, PENDING_KICK, PENDING_SIGNAL};
 use crate::{emulate, sys, syscalls, threads};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -182,8 +182,7 @@ pub extern "C" fn retro_dispatch(context: &mut Context) {
         forget_block(exit_target);
     }
     if trapped {
-        let arrived = Arrived::raise(c::SIGTRAP, c::TRAP_TRACE as i32, context.registers.rip);
-        signals::deliver_fault(context, &Arrived { trap: 1, synthesized: false, ..arrived });
+        signals::deliver_fault(context, &Fault::step(context.registers.rip).into());
         from = From::Anywhere;
     }
     resume(context, from);
@@ -245,8 +244,8 @@ fn resume(context: &mut Context, mut from: From) {
                 context.enter_target = address;
                 return;
             }
-            Err(arrived) => {
-                signals::deliver_fault(context, &arrived);
+            Err(fault) => {
+                signals::deliver_fault(context, &fault.into());
                 from = From::Anywhere;
             }
         }
@@ -254,7 +253,7 @@ fn resume(context: &mut Context, mut from: From) {
 }
 
 /// Finds or makes the block at `pc` and returns the cache address to enter at.
-fn enter_at(context: &mut Context, pc: u64, from: From) -> Result<u64, Arrived> {
+fn enter_at(context: &mut Context, pc: u64, from: From) -> Result<u64, Fault> {
     let mut engine = engine();
     context.pending.fetch_and(!PENDING_KICK, Ordering::Relaxed);
     loop {
@@ -265,21 +264,21 @@ fn enter_at(context: &mut Context, pc: u64, from: From) -> Result<u64, Arrived> 
         match done {
             Ok(address) => return Ok(address),
             Err(Trouble::Full) => flush(&mut engine, context),
-            Err(Trouble::Fault(arrived)) => return Err(arrived),
+            Err(Trouble::Fault(fault)) => return Err(fault),
         }
     }
 }
 
 enum Trouble {
     Full,
-    Fault(Arrived),
+    Fault(Fault),
 }
 
 impl core::convert::From<Failure> for Trouble {
     fn from(failure: Failure) -> Trouble {
         match failure {
             Failure::Full => Trouble::Full,
-            Failure::Fetch => Trouble::Fault(Arrived::fetch_fault(0, None)),
+            Failure::Fetch => Trouble::Fault(Fault::page(0, None, Fault::FETCH)),
         }
     }
 }
@@ -314,21 +313,20 @@ fn translate(engine: &mut Engine, pc: u64, from: From) -> Result<u32, Trouble> {
         let read = guest::read_partial(pc, &mut code[..available]);
         if read == 0 {
             // Mapped, but beyond the end of its file.
-            let code = c::BUS_ADRERR as i32;
-            return Err(Trouble::Fault(Arrived::raise(c::SIGBUS, code, pc)));
+            return Err(Trouble::Fault(Fault::beyond_file(pc)));
         }
         match (engine.translate)(engine.cache, pc, &code[..read], how) {
             Err(Failure::Fetch) if len > in_page || read < in_page => {
                 // The instruction runs into a page that cannot be executed.
                 let address = pc + read as u64;
-                let arrived = Arrived::fetch_fault(address, engine.space.find(address));
-                return Err(Trouble::Fault(arrived));
+                let mapping = engine.space.find(address);
+                return Err(Trouble::Fault(Fault::page(address, mapping, Fault::FETCH)));
             }
             Err(Failure::Fetch) => {}
             other => return Ok(other?),
         }
     }
-    Err(Trouble::Fault(Arrived::fetch_fault(pc + in_page as u64, None)))
+    Err(Trouble::Fault(Fault::page(pc + in_page as u64, None, Fault::FETCH)))
 }
 
 /// How far code can be fetched from `pc`, at most `len` bytes; at least one byte.
@@ -346,10 +344,9 @@ fn fetchable(space: &AddressSpace, pc: u64, len: usize) -> Result<u64, Trouble> 
     }
     // A non-canonical address is a protection fault without an address.
     if (pc as i64) << 16 >> 16 != pc as i64 {
-        let arrived = Arrived { trap: 13, ..Arrived::raise(c::SIGSEGV, 0x80, 0) };
-        return Err(Trouble::Fault(arrived));
+        return Err(Trouble::Fault(Fault::protection(0)));
     }
-    Err(Trouble::Fault(Arrived::fetch_fault(pc, space.find(pc))))
+    Err(Trouble::Fault(Fault::page(pc, space.find(pc), Fault::FETCH)))
 }
 
 /// Remembers how the guest got here, so that next time the engine is not asked.

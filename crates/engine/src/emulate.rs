@@ -6,7 +6,7 @@ use crate::dispatch::fixed;
 use crate::guest_memory as guest;
 use crate::policy::Nondeterministic as N;
 use crate::signals::frame::guest_pc_of;
-use crate::signals::{self, Arrived};
+use crate::signals::{self, Fault};
 use crate::sys;
 use crate::translate::decoder_options;
 use crate::translate::operand::gpr_of;
@@ -48,33 +48,22 @@ pub fn instruction(context: &mut Context) {
         Err(stop) => stop,
     };
     context.registers.rip = pc;
-    let arrived = match stop {
-        Stop::Memory(address) => memory_fault(&decoded, address, false),
-        Stop::Store(address) => memory_fault(&decoded, address, true),
-        Stop::Protection(error) => {
-            Arrived { error, trap: 13, ..Arrived::raise(c::SIGSEGV, 0x80, 0) }
-        }
-        Stop::Undefined => {
-            Arrived { trap: 6, ..Arrived::raise(c::SIGILL, c::ILL_ILLOPN as i32, pc) }
-        }
+    let fault = match stop {
+        Stop::Memory(address) => memory_fault(&decoded, address, 0),
+        Stop::Store(address) => memory_fault(&decoded, address, Fault::WRITE),
+        Stop::Protection(error) => Fault::protection(error),
+        Stop::Undefined => Fault::undefined(pc),
     };
-    signals::deliver_fault(context, &arrived);
+    signals::deliver_fault(context, &fault.into());
 }
 
 /// The fault of a memory operand, as the processor and the kernel would report it.
-fn memory_fault(decoded: &Instruction, address: u64, write: bool) -> Arrived {
+fn memory_fault(decoded: &Instruction, address: u64, error: u64) -> Fault {
     if !is_canonical(address) {
         let stack = decoded.is_stack_instruction() || decoded.memory_segment() == Register::SS;
-        if stack {
-            return Arrived { trap: 12, ..Arrived::raise(c::SIGBUS, 0x80, 0) };
-        }
-        return Arrived { trap: 13, ..Arrived::raise(c::SIGSEGV, 0x80, 0) };
+        return if stack { Fault::stack() } else { Fault::protection(0) };
     }
-    let mapping = crate::dispatch::engine().space.find(address).copied();
-    let code = if mapping.is_some() { c::SEGV_ACCERR } else { c::SEGV_MAPERR } as i32;
-    let present = mapping.is_some_and(|m| m.prot != 0) as u64;
-    let error = 4 | (write as u64) << 1 | present;
-    Arrived { error, trap: 14, cr2: address, ..Arrived::raise(c::SIGSEGV, code, address) }
+    Fault::page(address, crate::dispatch::engine().space.find(address), error)
 }
 
 fn is_canonical(address: u64) -> bool {

@@ -168,7 +168,7 @@ fn script(head: &[u8]) -> Result<Format> {
         Some(end) => &line[..end],
         // A line that does not end within the head is fine only if the interpreter's name does.
         None if head.len() < HEAD_LEN => line,
-        None if line.iter().skip_while(|b| is_blank(b)).any(|b| is_blank(b)) => line,
+        None if line.iter().skip_while(|b| is_blank(b)).any(is_blank) => line,
         None => return Err(Errno::ENOEXEC),
     };
     let line = line.split(|&b| b == 0).next().unwrap_or(line);

@@ -173,7 +173,7 @@ pub fn build_stack(space: &mut AddressSpace, initial: &Initial) -> Result<Stack>
 
     let words = auxv.len() * 2 + environment.len() + arguments.len() + 3;
     out.at &= !15;
-    if words % 2 != 0 {
+    if !words.is_multiple_of(2) {
         out.at -= 8;
     }
     for &(key, value) in auxv.iter().rev() {

@@ -202,7 +202,7 @@ pub fn with_world_stopped(context: &mut Context, mut action: impl FnMut(&mut Con
         while state.in_cache.load(Ordering::SeqCst) != 0
             && state.in_use.load(Ordering::Acquire) != 0
         {
-            if rounds % 1000 == 0 {
+            if rounds.is_multiple_of(1000) {
                 let (pid, tid) = (&state.pid, &state.tid);
                 signals::kick(pid.load(Ordering::Relaxed), tid.load(Ordering::Relaxed));
             }

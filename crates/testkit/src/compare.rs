@@ -42,13 +42,19 @@ pub struct Outcome {
 /// Runs `command` to its end in its own process group and collects what it shows.
 ///
 /// Standard input is empty unless the command sets its own. Both output streams are captured,
-/// whatever the command says about them. When `timeout` passes, the whole group is killed and
+/// whatever the command says about them. Variables that begin with `RETRO_` steer the tests, not
+/// the program, and are left out of its environment. When `timeout` passes, the whole group is killed and
 /// the output so far is returned with [`Ending::TimedOut`].
 ///
 /// # Panics
 /// When the program cannot be started, with its name and the reason.
 pub fn run(command: &mut Command, timeout: Duration) -> Outcome {
     prepare_this_process();
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"RETRO_") {
+            command.env_remove(name);
+        }
+    }
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -50,6 +50,9 @@ pub fn kick(pid: i32, tid: i32) {
     unsafe { sys::syscall(c::__NR_rt_tgsigqueueinfo, args) };
 }
 
+/// `si_code` of what the kernel has no better word for.
+const SI_KERNEL: i32 = 0x80;
+
 /// Default disposition.
 pub const SIG_DFL: u64 = 0;
 /// Ignore.
@@ -139,21 +142,80 @@ pub struct Arrived {
 impl Arrived {
     const NONE: Arrived =
         Arrived { signal: 0, info: SigInfo::EMPTY, error: 0, trap: 0, cr2: 0, synthesized: false };
+}
 
-    /// A fault that the engine raises on the guest's behalf.
-    pub fn raise(signal: u32, code: i32, address: u64) -> Arrived {
-        let info = SigInfo::fault(signal, code, address);
-        Arrived { signal, info, synthesized: true, ..Arrived::NONE }
+/// A fault that the engine reports in the processor's stead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The signal it becomes.
+    pub signal: u32,
+    /// `si_code`
+    pub code: i32,
+    /// `si_addr`
+    pub address: u64,
+    /// The processor's error code.
+    pub error: u64,
+    /// The processor's trap number.
+    pub trap: u64,
+}
+
+impl Fault {
+    const PAGE_FAULT: u64 = 14;
+
+    /// An access to memory; `error` has the bits for write and fetch.
+    pub fn page(address: u64, mapping: Option<&Mapping>, error: u64) -> Fault {
+        let code = if mapping.is_some() { c::SEGV_ACCERR } else { c::SEGV_MAPERR } as i32;
+        // Without any right there is no page to speak of.
+        let present = mapping.is_some_and(|m| m.prot != 0) as u64;
+        let error = error | Self::USER | present;
+        Fault { signal: c::SIGSEGV, code, address, error, trap: Self::PAGE_FAULT }
     }
 
-    /// The fault of fetching an instruction that is not there or not executable.
-    pub fn fetch_fault(address: u64, mapping: Option<&Mapping>) -> Arrived {
-        let mapped = mapping.is_some();
-        // Without any right there is no page to speak of.
-        let present = mapping.is_some_and(|m| m.prot != 0);
-        let code = if mapped { c::SEGV_ACCERR } else { c::SEGV_MAPERR } as i32;
-        let error = if present { 0x15 } else { 0x14 };
-        Arrived { error, trap: 14, cr2: address, ..Arrived::raise(c::SIGSEGV, code, address) }
+    /// Error bit: in user mode.
+    const USER: u64 = 4;
+    /// Error bit: a write.
+    pub const WRITE: u64 = 2;
+    /// Error bit: an instruction fetch.
+    pub const FETCH: u64 = 16;
+
+    /// A page that lies beyond the end of its file.
+    pub fn beyond_file(address: u64) -> Fault {
+        let code = c::BUS_ADRERR as i32;
+        Fault { signal: c::SIGBUS, code, address, error: Self::USER, trap: Self::PAGE_FAULT }
+    }
+
+    /// General protection.
+    pub fn protection(error: u64) -> Fault {
+        Fault { signal: c::SIGSEGV, code: SI_KERNEL, address: 0, error, trap: 13 }
+    }
+
+    /// A stack address that cannot be.
+    pub fn stack() -> Fault {
+        Fault { signal: c::SIGBUS, code: SI_KERNEL, address: 0, error: 0, trap: 12 }
+    }
+
+    /// Not an instruction.
+    pub fn undefined(pc: u64) -> Fault {
+        Fault { signal: c::SIGILL, code: c::ILL_ILLOPN as i32, address: pc, error: 0, trap: 6 }
+    }
+
+    /// The trap after an instruction under the trap flag.
+    pub fn step(pc: u64) -> Fault {
+        Fault { signal: c::SIGTRAP, code: c::TRAP_TRACE as i32, address: pc, error: 0, trap: 1 }
+    }
+}
+
+impl From<Fault> for Arrived {
+    fn from(fault: Fault) -> Arrived {
+        Arrived {
+            signal: fault.signal,
+            info: SigInfo::fault(fault.signal, fault.code, fault.address),
+            error: fault.error,
+            trap: fault.trap,
+            cr2: if fault.trap == Fault::PAGE_FAULT { fault.address } else { 0 },
+            // A trap comes after its instruction: nothing is to be resumed.
+            synthesized: fault.signal != c::SIGTRAP,
+        }
     }
 }
 
@@ -410,8 +472,7 @@ fn deliver(context: &mut Context, arrived: &Arrived) {
         if signal == c::SIGSEGV {
             die(context, c::SIGSEGV);
         }
-        let segv = Arrived::raise(c::SIGSEGV, 0x80, 0);
-        return deliver_fault(context, &segv);
+        return deliver_fault(context, &Fault::protection(0).into());
     }
     let base = context.signals.temporary_mask.take().unwrap_or(context.signals.mask);
     let own = if action.flags & c::SA_NODEFER as u64 != 0 { 0 } else { set_of(signal) };

@@ -64,7 +64,7 @@ pub fn mmap(args: &Args) -> Result<u64> {
 }
 
 fn fixed_place(engine: &Engine, address: u64, len: u64, flags: u32) -> Result<u64> {
-    if address % PAGE != 0 {
+    if !address.is_multiple_of(PAGE) {
         return Err(Errno::EINVAL);
     }
     let end = address.checked_add(len).ok_or(Errno::ENOMEM)?;
@@ -98,7 +98,7 @@ fn place(engine: &Engine, hint: u64, len: u64, flags: u32) -> Result<u64> {
 
 /// Checks a range that a call names; its rounded length.
 fn range(address: u64, len: u64, outside: Errno) -> Result<(u64, u64)> {
-    if address % PAGE != 0 {
+    if !address.is_multiple_of(PAGE) {
         return Err(Errno::EINVAL);
     }
     let len = page_up(len).ok_or(Errno::EINVAL)?;
@@ -137,7 +137,7 @@ pub fn mprotect(args: &Args, key: Option<u64>) -> Result<()> {
     }
     let prot = args[2] as u32;
     if args[1] == 0 {
-        return if args[0] % PAGE == 0 { Ok(()) } else { Err(Errno::EINVAL) };
+        return if args[0].is_multiple_of(PAGE) { Ok(()) } else { Err(Errno::EINVAL) };
     }
     let (start, end) = range(args[0], args[1], Errno::ENOMEM)?;
     let engine = &mut *engine();

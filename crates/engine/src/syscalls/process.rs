@@ -64,7 +64,7 @@ pub fn clone3(context: &mut Context, args: &Args) -> Outcome {
     const STACK: usize = 5;
     const STACK_SIZE: usize = 6;
     let size = args[1] as usize;
-    if size < 64 || size > WORDS * 8 || size % 8 != 0 {
+    if !(64..=WORDS * 8).contains(&size) || !size.is_multiple_of(8) {
         // Sizes this engine does not know: the kernel's own checks come first, then ENOSYS-like retry.
         return if size < 64 { Errno::EINVAL.into() } else { Errno::E2BIG.into() };
     }
@@ -265,7 +265,7 @@ fn execute(
     };
     if arguments.is_empty() {
         // The kernel gives a program at least an empty argv[0].
-        arguments.push(b"\0".as_ptr() as u64);
+        arguments.push(c"".as_ptr() as u64);
     }
     if !resolved.leading.is_empty() {
         let leading = resolved.leading.iter().map(|s| s.as_ptr() as u64);
@@ -276,7 +276,7 @@ fn execute(
     environment.push(variable.as_ptr() as u64);
     environment.push(0);
     leave_for_exec(context);
-    let image = b"/proc/self/exe\0".as_ptr() as u64;
+    let image = c"/proc/self/exe".as_ptr() as u64;
     let args = [image, arguments.as_ptr() as u64, environment.as_ptr() as u64, 0, 0, 0];
     // SAFETY: returns only on failure, with nothing changed.
     let error = sys::check(unsafe { sys::syscall(c::__NR_execve, args) });

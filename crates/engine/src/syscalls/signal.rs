@@ -3,7 +3,7 @@
 use super::{Args, Outcome, pass};
 use crate::context::Context;
 use crate::guest_memory as guest;
-use crate::signals::{self, AlternateStack, Arrived, SIG_IGN, SIGNALS, frame, set_of};
+use crate::signals::{self, AlternateStack, Fault, SIG_IGN, SIGNALS, frame, set_of};
 use crate::sys::{Errno, Result, SigAction};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as c;
@@ -20,9 +20,12 @@ pub fn sigaction(context: &mut Context, args: &Args) -> Result<()> {
     if new != 0 && matches!(signal, c::SIGKILL | c::SIGSTOP) {
         return Err(Errno::EINVAL);
     }
-    // SAFETY: plain words.
-    let wanted =
-        if new != 0 { Some(unsafe { guest::read_value::<SigAction>(new)? }) } else { None };
+    let wanted = if new != 0 {
+        // SAFETY: plain words.
+        Some(unsafe { guest::read_value::<SigAction>(new)? })
+    } else {
+        None
+    };
     let previous = {
         let mut actions = context.thread.handlers.0.lock();
         let previous = actions[signal as usize];
@@ -84,8 +87,7 @@ pub fn sigpending(context: &mut Context, args: &Args) -> Result<()> {
 /// `rt_sigreturn`
 pub fn sigreturn(context: &mut Context) -> Outcome {
     if frame::pop(context).is_err() {
-        let arrived = Arrived::raise(c::SIGSEGV, 0x80, 0);
-        signals::deliver_fault(context, &arrived);
+        signals::deliver_fault(context, &Fault::protection(0).into());
     }
     Outcome::Resumed
 }

@@ -11,11 +11,10 @@ use super::report::{Difference, report};
 use super::run::{Executable, Outcome, Runner};
 use super::{Catalogue, case::Case};
 use anyhow::{Result, bail, ensure};
-use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Differing cases of a class that are reduced; the others are only counted. Each takes a dozen
-/// guests of three runs.
+/// Differing cases of a class that are reduced and shown; the others are only counted. A reduction
+/// runs a dozen guests three times each, and a failing class should say so within seconds.
 const REDUCED: usize = 3;
 /// Crashes after which the rest of a guest's cases is given up.
 const CRASHES: usize = 12;
@@ -31,6 +30,7 @@ pub fn check(retro: &Path, class: Class, seeds: impl IntoIterator<Item = u64>) -
         return Ok(());
     }
     let mut problems = Vec::new();
+    let mut reductions = REDUCED;
     for seed in seeds {
         for placement in [Placement::Low, Placement::High] {
             let guest = Guest::generate(&cpu, &plan, class, placement, seed)?;
@@ -51,7 +51,7 @@ pub fn check(retro: &Path, class: Class, seeds: impl IntoIterator<Item = u64>) -
                 differing.retain(|case| again.contains(case));
             }
             if !differing.is_empty() {
-                problems.push(comparison.describe(&guest, &differing)?);
+                problems.push(comparison.describe(&guest, &differing, &mut reductions)?);
             }
         }
     }
@@ -96,8 +96,9 @@ impl Comparison<'_> {
             let crashing = crashed.filter(|case| !found.contains(case));
             let cases = found.into_iter().chain(crashing);
             differing.extend(cases.map(|case| Differing { case: first + case, company: first }));
-            // Behind a crash the cases have not run: go on with those.
-            let Some(crashed) = crashed else { break };
+            // Behind a crash the cases have not run: go on with those, unless the next one may
+            // also take all the time there is.
+            let Some(crashed) = crashed.filter(|_| !translated.timed_out()) else { break };
             first += crashed + 1;
             let remaining: Vec<Case> = rest.cases.split_off(crashed + 1);
             if remaining.is_empty() {
@@ -183,11 +184,18 @@ impl Comparison<'_> {
         (differing, ended_early.then(|| actual_records.len() % cases))
     }
 
-    fn describe(&self, guest: &Guest, differing: &[Differing]) -> Result<String> {
+    /// How many cases differ, and how the first of them do, as far as `reductions` go.
+    fn describe(
+        &self,
+        guest: &Guest,
+        differing: &[Differing],
+        reductions: &mut usize,
+    ) -> Result<String> {
         let mut text =
             format!("{}: {} of {} cases differ\n", self.name(), differing.len(), guest.cases.len());
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        for &differing in differing.iter().take(REDUCED) {
+        let shown = differing.len().min(*reductions);
+        *reductions -= shown;
+        for &differing in &differing[..shown] {
             let case = differing.case;
             let (difference, how) = match reduce(self, guest, guest.cases[case].clone())? {
                 Some(alone) => (alone, ""),
@@ -195,17 +203,8 @@ impl Comparison<'_> {
                     (self.difference_in_company(guest, differing)?, " (only after those before it)")
                 }
             };
-            let count = counts.entry(difference.signature() + how).or_default();
-            *count += 1;
-            let is_new = *count == 1;
-            if is_new && counts.len() <= REPORTED {
-                text += &format!("\n--- case {case}{how}\n");
-                text += &report(&difference, &self.name(), case)?;
-            }
-        }
-        text += "\nproblems among the reduced cases:\n";
-        for (signature, count) in counts {
-            text += &format!("  {count:>3}x  {signature}\n");
+            text += &format!("\n--- case {case}{how}: {}\n", difference.signature());
+            text += &report(&difference, &self.name(), case)?;
         }
         Ok(text)
     }

@@ -44,6 +44,11 @@ impl Difference {
         indices.map(|index| (native[index], translated.get(index).copied())).collect()
     }
 
+    /// Whether the translated run was ended by the time limit.
+    pub fn timed_out(&self) -> bool {
+        self.translated.timed_out()
+    }
+
     /// Names of what differs.
     pub fn names(&self) -> BTreeSet<String> {
         let mut names = BTreeSet::new();

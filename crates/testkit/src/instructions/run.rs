@@ -2,16 +2,16 @@
 
 use anyhow::{Context, Result};
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{ErrorKind, Read, Seek};
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// Longer than any guest takes; a translated guest that loops must not stop the tests.
-const TIME_LIMIT: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// What executes a guest.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +34,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Whether the time limit ended it.
+    pub fn timed_out(&self) -> bool {
+        self.status.is_none()
+    }
+
     /// The status in words.
     pub fn describe_end(&self) -> String {
         match self.status {
@@ -91,7 +96,7 @@ impl Executable {
         let mut output = memory_file()?;
         let mut errors = memory_file()?;
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(errors.try_clone()?);
-        let mut child = command.spawn().with_context(|| format!("starting {command:?}"))?;
+        let mut child = spawn(&mut command).with_context(|| format!("starting {command:?}"))?;
         let start = Instant::now();
         let mut pause = Duration::from_micros(500);
         let status = loop {
@@ -116,6 +121,21 @@ impl Drop for Executable {
         if !self.kept {
             // A leftover in the temporary directory is no reason to fail a test.
             let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Starts `command`, again while its file counts as open for writing: a child that another thread
+/// has forked holds a copy of the descriptor until it executes its own program.
+fn spawn(command: &mut Command) -> std::io::Result<Child> {
+    let mut attempts = 200;
+    loop {
+        match command.spawn() {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy && attempts > 0 => {
+                attempts -= 1;
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            result => return result,
         }
     }
 }
