@@ -5,6 +5,8 @@
 mod counters;
 #[path = "cli/errors.rs"]
 mod errors;
+#[path = "cli/flushing.rs"]
+mod flushing;
 #[path = "cli/passing.rs"]
 mod passing;
 #[path = "cli/session.rs"]

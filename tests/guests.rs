@@ -3,7 +3,7 @@
 //!
 //! One test per guest, so that they run in parallel and a failure has a name. The list is
 //! written out because a test's name must be known at compile time; `the_list_is_complete` keeps
-//! it equal to the directory.
+//! it equal to the directory. `RETRO_BINARY=path` tests another `retro`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,17 +27,18 @@ enum Instrumentation {
 /// Runs one guest both ways and compares.
 fn check(name: &str, instrumentation: Instrumentation) {
     let guest = Guest::load(name).unwrap_or_else(|error| panic!("{error:?}"));
-    if let Some(feature) = guest.missing_feature() {
-        eprintln!("skipped: this processor has no {feature}");
+    if let Some(missing) = guest.missing() {
+        eprintln!("skipped: {name} needs {missing}");
         return;
     }
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests");
     let command = guest.build(&output).unwrap_or_else(|error| panic!("{error:?}"));
-    let retro = Path::new(env!("CARGO_BIN_EXE_retro"));
+    let retro = &std::env::var_os("RETRO_BINARY")
+        .map_or_else(|| env!("CARGO_BIN_EXE_retro").into(), PathBuf::from);
 
-    let native = run_in_empty_directory(duplicate(&command));
+    let mut native = run_in_empty_directory(duplicate(&command));
     assert_ending(&guest, &native);
-    let translated = match instrumentation {
+    let mut translated = match instrumentation {
         Instrumentation::Nothing => run_in_empty_directory(compare::under_retro(retro, &command)),
         Instrumentation::Counters => {
             let options = ["--stats=json"];
@@ -47,7 +48,18 @@ fn check(name: &str, instrumentation: Instrumentation) {
             outcome
         }
     };
+    if let Some(text) = &guest.error_text {
+        keep_only(text, &mut native);
+        keep_only(text, &mut translated);
+        assert!(!native.stderr.is_empty(), "`{text}` is not even natively in the errors");
+    }
     compare::assert_same(&native, &translated);
+}
+
+/// Leaves of the error stream only `text`, or nothing if that is not in it.
+fn keep_only(text: &str, outcome: &mut Outcome) {
+    let found = outcome.stderr.windows(text.len()).any(|part| part == text.as_bytes());
+    outcome.stderr = if found { text.into() } else { Vec::new() };
 }
 
 /// Takes the counters, one line of JSON behind the guest's own output, off the error stream.
@@ -191,6 +203,8 @@ guests! {
     insn_x87
     insn_x87_pointer
     insn_xsave
+    memory_asan
+    memory_asan_overflow
     memory_bad_pointers
     memory_brk
     memory_copy_on_write
@@ -309,6 +323,7 @@ guests! {
     start_stack
     start_static
     start_static_pie
+    syscall_aio
     syscall_events
     syscall_files
     syscall_sockets

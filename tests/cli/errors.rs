@@ -114,6 +114,32 @@ fn a_name_is_looked_up_in_path() {
 }
 
 #[test]
+fn retro_does_not_run_under_itself() {
+    let message = "retro does not run under retro";
+    let inner = retro_path().to_str().unwrap();
+    for outer in MODES {
+        for mode in MODES {
+            let mut command = Command::new(retro_path());
+            command.args(outer).args(["--", inner]).args(mode).args(["--", "/bin/true"]);
+            let outcome = run(&mut command, TIMEOUT);
+            let stderr = text(&outcome.stderr);
+            assert_eq!(outcome.status, Ending::Exited(125), "{outer:?} {mode:?}: {stderr}");
+            let first = stderr.lines().next().unwrap_or_default();
+            assert!(first.starts_with("retro: ") && first.contains(message), "{stderr}");
+            assert!(outcome.stdout.is_empty());
+        }
+    }
+    // Nor is it the program's end, and what else `retro` does works.
+    let script = format!("{inner} run -- /bin/true; echo $?; {inner} --version | cut -c 1-6");
+    let outcome = retro(["run", "--", "bash", "-c", &script]);
+    assert_eq!(
+        (outcome.status, text(&outcome.stdout)),
+        (Ending::Exited(0), "125\nretro \n".into())
+    );
+    assert!(text(&outcome.stderr).contains(message));
+}
+
+#[test]
 fn a_guest_s_execve_fails_as_natively() {
     let scratch = broken_files();
     let script = "

@@ -39,7 +39,7 @@ pub const ENGINE_BASE: u64 = 0x7000_7000_0000;
 
 /// Start of the code cache. Its lower halves differ from those of guest modules, so that even a truncated
 /// cache address in a 32-bit x87 image is recognised.
-pub const CACHE_BASE: u64 = 0x7000_8000_0000;
+pub const CACHE_BASE: u64 = 0x7000_9000_0000;
 
 /// Size of the code cache's address range.
 pub const CACHE_SIZE: u64 = 0x4000_0000;

@@ -196,6 +196,8 @@ pub struct Context {
     pub trap_armed: bool,
     /// Whether a step under the trap flag has reached its guest instruction.
     pub step_begun: bool,
+    /// An x87 environment that emitted code saved: control, status, tag, instruction pointer and so on.
+    pub x87_environment: [u32; 8],
     /// Signal state of the thread.
     pub signals: ThreadSignals,
     /// State of the thread for the engine's thread list.

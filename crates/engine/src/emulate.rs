@@ -5,7 +5,7 @@ use crate::context::{Context, Gpr};
 use crate::dispatch::fixed;
 use crate::guest_memory as guest;
 use crate::policy::Nondeterministic as N;
-use crate::signals::frame::guest_pc_of;
+use crate::signals::frame::{guest_pc_of, x87_opcode_at};
 use crate::signals::{self, Fault};
 use crate::sys;
 use crate::translate::decoder_options;
@@ -123,9 +123,6 @@ fn execute(context: &mut Context, decoded: &Instruction) -> Done {
         Mnemonic::Iret => interrupt_return(context, 2),
         Mnemonic::Iretd => interrupt_return(context, 4),
         Mnemonic::Iretq => interrupt_return(context, 8),
-        Mnemonic::Fnsave if decoded.code() == Code::Fnsave_m94byte => {
-            narrow_fnsave(context, decoded)
-        }
         Mnemonic::Retf => far_return(context, decoded),
         _ if matches!(decoded.op0_kind(), OpKind::NearBranch16 | OpKind::NearBranch32) => {
             narrow_branch(context, decoded)
@@ -536,31 +533,25 @@ fn holds(condition: ConditionCode, flags: u64) -> bool {
     }
 }
 
-#[repr(C, align(64))]
-struct X87Image([u8; 512]);
-
-/// Cache address of the last x87 instruction, as the machine remembers it.
-fn last_x87_instruction() -> u64 {
-    let mut image = X87Image([0; 512]);
-    // SAFETY: fxsave writes at most 512 bytes and changes no state.
-    unsafe { asm!("fxsave64 [{}]", in(reg) image.0.as_mut_ptr(), options(nostack)) };
-    let mut pointer = [0; 8];
-    pointer.copy_from_slice(&image.0[8..16]);
-    u64::from_le_bytes(pointer)
+/// Cache address of the last x87 instruction: from the environment that emitted code put into the context
+/// before an `fnsave`, else from the machine. fxsave would tell all of it, but on AMD processors only while
+/// an exception is pending.
+fn last_x87_instruction(context: &mut Context, from_context: bool) -> u64 {
+    let image = &mut context.x87_environment;
+    if !from_context {
+        // SAFETY: fnstenv writes 28 bytes; it masks all exceptions, which reloading the control word
+        // undoes.
+        unsafe {
+            asm!("fnstenv [{0}]", "fldcw [{0}]", in(reg) image.as_mut_ptr(), options(nostack));
+        }
+    }
+    whole_cache_address(image[3] as u64)
 }
 
-/// `fnsave` in its 16-bit form: it clears what would tell the whole instruction pointer, so that is read
-/// first.
-fn narrow_fnsave(context: &mut Context, decoded: &Instruction) -> Done {
-    let address = address_of(context, decoded, 0);
-    let mut image = X87Image([0; 512]);
-    guest::read(address, &mut image.0[..94]).map_err(|_| Stop::Store(address))?;
-    store(address, &image.0[..94])?;
-    let pc = guest_pc_of(last_x87_instruction());
-    // SAFETY: writes 94 bytes of the image and resets x87 state, which is the guest's.
-    unsafe { asm!(".byte 0x66; fnsave [{}]", in(reg) image.0.as_mut_ptr(), options(nostack)) };
-    image.0[6..8].copy_from_slice(&pc.to_le_bytes()[..2]);
-    store(address, &image.0[..94])
+/// A cache address of which only the lower half was saved; anything else stays.
+fn whole_cache_address(saved: u64) -> u64 {
+    let whole = retro_abi::layout::CACHE_BASE & !0xffff_ffff | saved;
+    if crate::cache::contains(whole) { whole } else { saved }
 }
 
 /// An x87 state image has just been stored by the instruction itself, in the cache. It holds the address of
@@ -574,31 +565,21 @@ fn correct_x87(context: &mut Context, decoded: &Instruction) -> Done {
         Code::Fxsave_m512byte | Code::Xsave_mem | Code::Xsaveopt_mem | Code::Xsavec_mem => {
             (8, 4, Some(6))
         }
-        Code::Fnstenv_m14byte => (6, 2, None),
+        Code::Fnstenv_m14byte | Code::Fnsave_m94byte => (6, 2, None),
         _ => (8, 8, Some(6)),
     };
     let saved = read_bytes(address + pointer, width)?;
-    let upper = retro_abi::layout::CACHE_BASE & !0xffff_ffff;
     let cache_pc = match width {
         8 => saved,
-        4 => upper | saved,
-        // Too little to find the instruction again, but the whole address is still in the machine.
-        _ => last_x87_instruction(),
+        4 => whole_cache_address(saved),
+        // Too little to find the instruction again.
+        _ => last_x87_instruction(context, decoded.code() == Code::Fnsave_m94byte),
     };
-    if saved == 0 || !crate::cache::contains(cache_pc) {
-        return Ok(());
-    }
-    let pc = guest_pc_of(cache_pc);
+    let Some(pc) = guest_pc_of(cache_pc) else { return Ok(()) };
     guest::write(address + pointer, &pc.to_le_bytes()[..width as usize])
         .map_err(|_| Stop::Store(address))?;
-    let Some(opcode) = opcode else { return Ok(()) };
-    let mut bytes = [0u8; 15];
-    let len = guest::read_partial(pc, &mut bytes);
-    // The opcode is the escape byte's low bits and the ModRM byte behind it.
-    let escape = bytes[..len].iter().position(|&b| (0xd8..=0xdf).contains(&b));
-    if let Some(at) = escape.filter(|at| at + 1 < len) {
-        let value = u16::from(bytes[at] & 7) << 8 | u16::from(bytes[at + 1]);
-        guest::write(address + opcode, &value.to_le_bytes()).map_err(|_| Stop::Store(address))?;
+    if let (Some(place), Some(opcode)) = (opcode, x87_opcode_at(pc)) {
+        guest::write(address + place, &opcode.to_le_bytes()).map_err(|_| Stop::Store(address))?;
     }
     Ok(())
 }

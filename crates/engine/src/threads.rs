@@ -109,6 +109,7 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
             guest_trap_flag: false,
             trap_armed: false,
             step_begun: false,
+            x87_environment: [0; 8],
             signals: ThreadSignals::new(mask),
             thread: ThreadState {
                 in_use: AtomicU32::new(1),

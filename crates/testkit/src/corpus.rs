@@ -9,6 +9,8 @@
 //! // exit: 3                  the exit code that is expected instead of 0
 //! // signal: SIGSEGV          the signal that is expected to kill it
 //! // needs: avx2 avx512f      skipped unless the processor has these (names of /proc/cpuinfo)
+//! // sanitizer: address       built with it; skipped unless the compiler has its library
+//! // stderr: has TEXT         errors vary, with addresses say; only that this text is in them counts
 //! ```
 //!
 //! The language follows from the extension: `.c`, `.cc`, `.S`, `.rs`. A file `NAME.PART.c` is a
@@ -42,7 +44,10 @@ pub struct Guest {
     arguments: Vec<String>,
     /// How a right run ends.
     pub ending: Ending,
+    /// The part of the error stream that is compared, when not all of it is.
+    pub error_text: Option<String>,
     needs: Vec<String>,
+    sanitizer: Option<String>,
 }
 
 /// The directory of the guests' sources.
@@ -84,7 +89,9 @@ impl Guest {
             flags: Vec::new(),
             arguments: Vec::new(),
             ending: Ending::Exited(0),
+            error_text: None,
             needs: Vec::new(),
+            sanitizer: None,
         };
         guest
             .read_directives(&text)
@@ -92,8 +99,15 @@ impl Guest {
         Ok(guest)
     }
 
-    /// What this machine's processor lacks for the guest; `None` when it can run.
-    pub fn missing_feature(&self) -> Option<&str> {
+    /// What this machine lacks for the guest; `None` when it can be built and run.
+    pub fn missing(&self) -> Option<String> {
+        let sanitizer = self.sanitizer.as_deref().filter(|name| !has_sanitizer(name));
+        let feature =
+            || self.missing_feature().map(|feature| format!("a processor with {feature}"));
+        sanitizer.map(|name| format!("the compiler's {name} sanitizer")).or_else(feature)
+    }
+
+    fn missing_feature(&self) -> Option<&str> {
         if self.needs.is_empty() {
             return None;
         }
@@ -142,11 +156,32 @@ impl Guest {
                     self.ending = Ending::Exited(code);
                 }
                 "signal" => self.ending = Ending::Signaled(signal_number(value)?),
+                "sanitizer" => {
+                    self.flags.push(format!("-fsanitize={value}"));
+                    self.sanitizer = Some(value.to_owned());
+                }
+                "stderr" => {
+                    let text =
+                        value.strip_prefix("has ").context("stderr can only be `has TEXT`")?;
+                    self.error_text = Some(text.to_owned());
+                }
                 _ => {}
             }
         }
         Ok(())
     }
+}
+
+/// Whether the compiler has a sanitizer's library, which distributions package on its own.
+fn has_sanitizer(name: &str) -> bool {
+    let library = match name {
+        "address" => "libasan.so",
+        "undefined" => "libubsan.so",
+        _ => return false,
+    };
+    // A file that it does not find it prints as it was asked for, without a directory.
+    let asked = Command::new("gcc").arg(format!("-print-file-name={library}")).output();
+    asked.is_ok_and(|result| result.stdout.contains(&b'/'))
 }
 
 /// Everything in the directory that a compiler takes.
@@ -282,7 +317,9 @@ mod tests {
             flags: Vec::new(),
             arguments: Vec::new(),
             ending: Ending::Exited(0),
+            error_text: None,
             needs: Vec::new(),
+            sanitizer: None,
         };
         guest.read_directives(text)?;
         Ok(guest)
@@ -309,6 +346,15 @@ mod tests {
     }
 
     #[test]
+    fn errors_that_vary_have_a_text_that_does_not() {
+        let guest =
+            directives("// sanitizer: address\n// stderr: has heap-buffer-overflow").unwrap();
+        assert_eq!(guest.error_text.as_deref(), Some("heap-buffer-overflow"));
+        assert_eq!(guest.flags, ["-fsanitize=address"]);
+        assert!(directives("// stderr: whatever").is_err());
+    }
+
+    #[test]
     fn a_dotted_name_is_a_companion() {
         assert_eq!(split_name(Path::new("a/code.one.c")), ("code", Some("one")));
         assert_eq!(split_name(Path::new("a/code.c")), ("code", None));
@@ -317,6 +363,8 @@ mod tests {
     #[test]
     fn a_feature_no_processor_has_is_missing() {
         let guest = directives("// needs: fpu no-such-feature").unwrap();
-        assert_eq!(guest.missing_feature(), Some("no-such-feature"));
+        assert_eq!(guest.missing().unwrap(), "a processor with no-such-feature");
+        assert!(directives("// sanitizer: thought").unwrap().missing().is_some());
+        assert_eq!(directives("// needs: fpu").unwrap().missing(), None);
     }
 }

@@ -131,12 +131,12 @@ impl Program {
 
     fn is_left_out(&self) -> bool {
         if self.slow && env::var_os("RETRO_FULL").is_none_or(|value| value != "1") {
-            eprintln!("{}: left out, it is slow (RETRO_FULL=1 runs it)", self.name);
+            eprintln!("skipped: {} is slow (RETRO_FULL=1 runs it)", self.name);
             return true;
         }
         let missing = |list: &[String]| list.iter().find(|name| !is_installed(name)).cloned();
         if let Some(name) = missing(&self.optional) {
-            eprintln!("{}: left out, {name} is not installed", self.name);
+            eprintln!("skipped: {} needs {name}, which is not installed", self.name);
             return true;
         }
         let Some(name) = missing(&self.needs) else { return false };
@@ -145,7 +145,7 @@ impl Program {
             "{} needs {name}, which is not installed",
             self.name
         );
-        eprintln!("{}: left out, {name} is not installed", self.name);
+        eprintln!("skipped: {} needs {name}, which is not installed", self.name);
         true
     }
 
@@ -181,7 +181,7 @@ pub fn check_python_module(retro: &Path, module: &str, timeout: Duration) {
             env::var_os("REQUIRE_TEST_PROGRAMS").is_none_or(|value| value != "1"),
             "Python's test suite is not installed"
         );
-        eprintln!("{module}: left out, Python's test suite is not installed");
+        eprintln!("skipped: {module} needs Python's test suite, which is not installed");
         return;
     }
     let run_one = |retro: Option<&Path>| {

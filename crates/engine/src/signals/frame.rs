@@ -22,6 +22,7 @@ const MAX_XSAVE: usize = 12 * 1024;
 const MAGIC1: u32 = 0x4650_5853;
 const MAGIC2: u32 = 0x4650_5845;
 /// Offsets in the legacy area.
+const OPCODE: usize = 6;
 const FIP: usize = 8;
 const SOFTWARE: usize = 464;
 
@@ -91,15 +92,35 @@ fn get32(area: &Area, at: usize) -> u32 {
     u32::from_le_bytes([area.0[at], area.0[at + 1], area.0[at + 2], area.0[at + 3]])
 }
 
-/// The guest address of a cache address that ended up in guest-visible state (x87's instruction
-/// pointer); anything else stays.
-pub fn guest_pc_of(address: u64) -> u64 {
-    let mut scratch = Registers::default();
+/// The guest address of a cache address that ended up in guest-visible state (x87's instruction pointer);
+/// None if no block is there: then it is the guest's own number, loaded by `frstor` or the like.
+pub fn guest_pc_of(address: u64) -> Option<u64> {
     if !cache::contains(address) {
-        return address;
+        return None;
     }
-    cache::recover(address, &mut scratch, &cache::Saved::default())
-        .map_or(0, |position| position.pc)
+    let mut scratch = Registers::default();
+    cache::recover(address, &mut scratch, &cache::Saved::default()).map(|position| position.pc)
+}
+
+/// The opcode that x87 remembers of the guest instruction at `pc`, which may have been re-encoded in the
+/// cache: the escape byte's low bits and the ModRM byte behind it.
+pub fn x87_opcode_at(pc: u64) -> Option<u16> {
+    let mut bytes = [0u8; 15];
+    let len = guest::read_partial(pc, &mut bytes);
+    let escape = bytes[..len].iter().position(|&b| (0xd8..=0xdf).contains(&b))?;
+    let modrm = *bytes[..len].get(escape + 1)?;
+    Some(u16::from(bytes[escape] & 7) << 8 | u16::from(modrm))
+}
+
+/// Makes the x87 pointers in a saved image the guest's.
+fn correct_pointers(area: &mut Area) {
+    let mut fip = [0; 8];
+    fip.copy_from_slice(&area.0[FIP..FIP + 8]);
+    let Some(pc) = guest_pc_of(u64::from_le_bytes(fip)) else { return };
+    area.0[FIP..FIP + 8].copy_from_slice(&pc.to_le_bytes());
+    if let Some(opcode) = x87_opcode_at(pc) {
+        area.0[OPCODE..OPCODE + 2].copy_from_slice(&opcode.to_le_bytes());
+    }
 }
 
 /// Builds a frame and points the guest's registers at the handler.
@@ -108,9 +129,7 @@ pub fn push(context: &mut Context, arrived: &Arrived, action: &SigAction) -> Res
     let mut area = Area([0; MAX_XSAVE]);
     // SAFETY: aligned, zeroed and large enough for all features of this machine.
     unsafe { entry::save_vectors(area.0.as_mut_ptr(), features()) };
-    let mut fip = [0; 8];
-    fip.copy_from_slice(&area.0[FIP..FIP + 8]);
-    area.0[FIP..FIP + 8].copy_from_slice(&guest_pc_of(u64::from_le_bytes(fip)).to_le_bytes());
+    correct_pointers(&mut area);
     area.0[SOFTWARE..SOFTWARE + 48].fill(0);
     put32(&mut area, SOFTWARE, MAGIC1);
     put32(&mut area, SOFTWARE + 4, size as u32 + 4);

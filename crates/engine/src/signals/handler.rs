@@ -103,14 +103,9 @@ fn fault(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserCon
     let mut registers = registers_of(frame);
     // Traps report the address behind the instruction: int3, int 4, and int1, except on virtual machines
     // that restart it.
-    let restarts = || {
-        const INT1: u8 = 0xf1;
-        // SAFETY: the pc lies in the cache, in committed memory.
-        unsafe { *(pc as *const u8) == INT1 }
-    };
     let behind = match frame.registers[index::TRAP] {
         3 | 4 => 1,
-        1 => !(cache::contains(pc) && restarts()) as u64,
+        1 => !(cache::contains(pc) && is_int1(pc)) as u64,
         _ => 0,
     };
     let position = if cache::contains(pc) {
@@ -136,6 +131,22 @@ fn fault(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserCon
     };
     context.signals.fault_cache_pc = pc;
     enter_engine(context, ExitKind::Fault, frame);
+}
+
+/// Whether an `int1`, maybe with prefixes, stands at a cache address.
+fn is_int1(mut pc: u64) -> bool {
+    const PREFIXES: [u8; 11] = [0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x66, 0x67, 0xf0, 0xf2, 0xf3];
+    const INT1: u8 = 0xf1;
+    for _ in 0..15 {
+        // SAFETY: an instruction was executed from here, so these bytes are committed cache memory.
+        let byte = unsafe { *(pc as *const u8) };
+        let rex = byte & 0xf0 == 0x40;
+        if !rex && !PREFIXES.contains(&byte) {
+            return byte == INT1;
+        }
+        pc += 1;
+    }
+    false
 }
 
 fn enter_engine(context: &mut Context, kind: ExitKind, frame: &mut UserContext) {

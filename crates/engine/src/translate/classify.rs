@@ -52,10 +52,13 @@ pub fn classify(guest: &Instruction) -> Class {
         }
         Mnemonic::Sysenter => return Class::Emulate,
         // They fault in user mode, here as anywhere.
-        Mnemonic::Sysexit | Mnemonic::Sysret | Mnemonic::Rsm => return Class::Plain,
+        Mnemonic::Sysexit
+        | Mnemonic::Sysexitq
+        | Mnemonic::Sysret
+        | Mnemonic::Sysretq
+        | Mnemonic::Rsm => return Class::Plain,
         Mnemonic::Rdgsbase | Mnemonic::Wrgsbase | Mnemonic::Lgs => return Class::Emulate,
         // They store the address of the last x87 instruction, which is a cache address.
-        Mnemonic::Fnsave if guest.code() == Code::Fnsave_m94byte => return Class::Emulate,
         Mnemonic::Fnstenv
         | Mnemonic::Fnsave
         | Mnemonic::Fxsave

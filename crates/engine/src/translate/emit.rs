@@ -287,6 +287,16 @@ impl Emitter {
         self.jump_to(entry);
     }
 
+    /// `fnstenv gs:[x87_environment]; fldcw gs:[x87_environment]`: notes where x87 stands, for an
+    /// instruction that clears it and saves too little of it itself.
+    pub fn save_x87_environment(&mut self) {
+        let offset = crate::gs_offset!(x87_environment);
+        self.raw(&[0x65, 0xd9, 0x34, 0x25]);
+        self.imm32(offset);
+        self.raw(&[0x65, 0xd9, 0x2c, 0x25]);
+        self.imm32(offset);
+    }
+
     /// A nop of up to eight bytes.
     pub fn nop(&mut self, len: usize) {
         const NOPS: [&[u8]; 9] = [

@@ -29,7 +29,7 @@ use alloc::vec::Vec;
 use classify::{Class, classify};
 use emit::Emitter;
 use iced_x86::{
-    Code, ConstantOffsets, Decoder, DecoderError, DecoderOptions, Instruction, Mnemonic,
+    Code, ConstantOffsets, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction,
 };
 use operand::OperandRewriter;
 
@@ -267,6 +267,9 @@ impl Translator {
                 self.out.exit_fixed(pc, target::exit_emulate());
             }
             Class::SaveX87 => {
+                if guest.code() == Code::Fnsave_m94byte {
+                    self.out.save_x87_environment();
+                }
                 let offsets = self.offsets[index];
                 if operand::is_position_independent(guest) {
                     self.out.raw(bytes);
@@ -355,11 +358,8 @@ fn continues(guest: &Instruction) -> bool {
         // Cpuid always, the others only under a policy that intercepts them; ending the block in
         // both cases keeps blocks the same whatever the policy.
         Class::Nondeterministic(_) => false,
-        Class::Plain => {
-            !matches!(guest.code(), Code::Ud2 | Code::Hlt)
-                && guest.flow_control() != iced_x86::FlowControl::Interrupt
-                && !matches!(guest.mnemonic(), Mnemonic::Sysexit | Mnemonic::Sysret | Mnemonic::Rsm)
-        }
+        // Beyond what always faults or traps there may be no code at all.
+        Class::Plain => guest.flow_control() == FlowControl::Next && guest.code() != Code::Hlt,
         _ => false,
     }
 }

@@ -1,6 +1,7 @@
 //! A directory for one test.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs, process};
 
 /// A directory of this test's own, removed when dropped.
@@ -8,9 +9,13 @@ use std::{env, fs, process};
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Creates an empty directory. `name` tells the tests of one process apart.
+    /// Creates an empty directory, another one each time. `name` says whose it was if it is left over.
     pub fn new(name: &str) -> Self {
-        let scratch = Self(env::temp_dir().join(format!("retro-{name}-{}", process::id())));
+        static CREATED: AtomicU32 = AtomicU32::new(0);
+
+        let number = CREATED.fetch_add(1, Ordering::Relaxed);
+        let directory = format!("retro-{name}-{}-{number}", process::id());
+        let scratch = Self(env::temp_dir().join(directory));
         scratch.empty();
         scratch
     }
