@@ -95,6 +95,8 @@ global_asm!(
     "mov rax, gs:[{spill_rax}]",
     "jmp rdx",
     // Exits that set `exit_index` before they come here.
+    ".globl retro_asm_jump_miss_end",
+    "retro_asm_jump_miss_end:",
     ".globl retro_asm_exit_syscall",
     "retro_asm_exit_syscall:",
     "mov dword ptr gs:[{exit_kind}], {kind_syscall}",
@@ -350,6 +352,7 @@ unsafe extern "C" {
     fn retro_asm_exit_begin();
     fn retro_asm_exit_end();
     fn retro_asm_jump_miss();
+    fn retro_asm_jump_miss_end();
     fn retro_asm_exit_syscall();
     fn retro_asm_exit_emulate();
     fn retro_asm_exit_modified();
@@ -410,6 +413,8 @@ pub mod target {
 pub enum Region {
     /// On the way into the cache: rewind to [`target::enter`].
     Entering,
+    /// Looking a branch target up, on behalf of the cache: it may go back there without the engine.
+    LookingUp,
     /// Before the point of no return of a guest syscall: go to [`target::syscall_interrupted`].
     BeforeSyscall,
     /// Right behind a guest syscall, with its result in rax.
@@ -428,6 +433,8 @@ pub fn region(pc: u64) -> Region {
     let copy = retro_asm_copy as *const () as u64;
     if (at(retro_asm_enter)..at(retro_asm_enter_end)).contains(&pc) {
         Region::Entering
+    } else if (at(retro_asm_jump_miss)..at(retro_asm_jump_miss_end)).contains(&pc) {
+        Region::LookingUp
     } else if (at(retro_asm_syscall_check)..=at(retro_asm_syscall_instruction)).contains(&pc) {
         Region::BeforeSyscall
     } else if pc == at(retro_asm_syscall_done) {

@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | cache, at a guest instruction boundary | enter the engine | enter the engine |
 //! | cache, inside a sequence | single-step to the boundary | enter the engine |
+//! | a look-up on behalf of the cache | single-step to the cache | engine error |
 //! | on the way into the cache | start over, see `pending` | engine error |
 //! | before a guest syscall | make it return RESTART | engine error |
 //! | a copy of guest memory | note | end the copy |
@@ -181,6 +182,10 @@ fn arrival(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserC
             frame.registers[index::RSP] = context.engine_stack;
             frame.registers[index::FLAGS] &= !HOSTILE_FLAGS;
         }
+        Region::LookingUp => {
+            context.stepping = 1;
+            frame.registers[index::FLAGS] |= TRAP_FLAG;
+        }
         Region::BeforeSyscall if !kick => {
             frame.registers[index::RIP] = target::syscall_interrupted();
         }
@@ -222,6 +227,9 @@ fn step(context: &mut Context, frame: &mut UserContext) {
     if cache::contains(frame.registers[index::RIP]) {
         return stop_at_boundary(context, frame);
     }
+    if entry::region(frame.registers[index::RIP]) == Region::LookingUp {
+        return;
+    }
     // Left the cache: the engine looks at `pending` before it goes back.
     context.stepping = 0;
     frame.registers[index::FLAGS] &= !TRAP_FLAG;
@@ -231,7 +239,7 @@ fn step(context: &mut Context, frame: &mut UserContext) {
 /// guest instruction in its block, then to the next boundary, where the guest gets its trap.
 fn guest_step(context: &mut Context, frame: &mut UserContext) {
     let pc = frame.registers[index::RIP];
-    if entry::region(pc) == Region::Entering {
+    if matches!(entry::region(pc), Region::Entering | Region::LookingUp) {
         return;
     }
     if !cache::contains(pc) {

@@ -17,7 +17,7 @@ use crate::context::{Context, Gpr};
 use crate::maps::Mapping;
 use crate::sys::{self, SigAction};
 use crate::{entry, lock::Lock};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, compiler_fence};
 use linux_raw_sys::general as c;
 
 pub use handler::retro_signal_handler;
@@ -291,8 +291,7 @@ impl ThreadSignals {
     }
 
     /// Takes a held signal that the mask lets through.
-    fn take_held(&mut self) -> Option<Arrived> {
-        let mask = self.mask;
+    fn take_held(&mut self, mask: u64) -> Option<Arrived> {
         let found = self.held.iter_mut().find(|a| a.signal != 0 && mask & set_of(a.signal) == 0)?;
         Some(core::mem::replace(found, Arrived::NONE))
     }
@@ -306,29 +305,28 @@ fn real_mask(mask: u64) -> u64 {
 /// Changes the guest's mask, for real and in the context.
 pub fn set_mask(context: &mut Context, mask: u64) {
     context.signals.mask = mask & !UNBLOCKABLE;
+    compiler_fence(Ordering::SeqCst);
+    release_held(context, context.signals.mask);
     // While a signal waits for delivery the real mask stays full; delivery sets it.
     if context.pending.load(Ordering::Relaxed) & PENDING_SIGNAL == 0 {
         sys::set_signal_mask(real_mask(context.signals.mask));
-    }
-    if let Some(arrived) = context.signals.take_held() {
-        if context.signals.pending.signal == 0 {
-            context.signals.pending = arrived;
-            context.pending.fetch_or(PENDING_SIGNAL, Ordering::Relaxed);
-        } else {
-            context.signals.hold(arrived);
-        }
     }
 }
 
 /// Makes a held signal pending if a mask lets it through; says whether one was.
 pub fn release_held(context: &mut Context, mask: u64) -> bool {
-    let guest_mask = core::mem::replace(&mut context.signals.mask, mask);
-    let found = context.signals.take_held();
-    context.signals.mask = guest_mask;
-    let Some(arrived) = found else { return false };
-    context.signals.pending = arrived;
-    context.pending.fetch_or(PENDING_SIGNAL, Ordering::Relaxed);
-    true
+    if context.signals.held_set() & !mask == 0 {
+        return false;
+    }
+    // The handler puts signals into the same place: keep it out.
+    sys::set_signal_mask(!0);
+    let released = context.signals.pending.signal == 0;
+    if released && let Some(arrived) = context.signals.take_held(mask) {
+        context.signals.pending = arrived;
+        context.pending.fetch_or(PENDING_SIGNAL, Ordering::Relaxed);
+    }
+    sys::set_signal_mask(!OWNED);
+    released
 }
 
 /// Ignoring a signal also drops it where it is pending.
@@ -415,8 +413,10 @@ pub fn expose_ignored(handlers: &Handlers, expose: bool) {
 
 /// Delivers the pending asynchronous signal.
 pub fn deliver_pending(context: &mut Context) {
-    context.pending.fetch_and(!PENDING_SIGNAL, Ordering::Relaxed);
+    // In this order: an owned signal that comes in between must find the place taken.
     let arrived = core::mem::replace(&mut context.signals.pending, Arrived::NONE);
+    compiler_fence(Ordering::SeqCst);
+    context.pending.fetch_and(!PENDING_SIGNAL, Ordering::SeqCst);
     if arrived.signal == 0 {
         return;
     }

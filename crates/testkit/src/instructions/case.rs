@@ -119,6 +119,7 @@ impl<'a> CaseGenerator<'a> {
 
     fn flowing(&mut self, featured: &[Code], all: Vec<Code>, image: usize) -> Case {
         let mut setting = Setting::new(&mut self.random, self.layout, &all, Hazards::None);
+        setting.keep_stack_apart(&mut self.random);
         let initial = setting.clone();
         let mut operands = Operands::new(self.cpu, &mut self.random, &mut setting, self.plan.style);
         let mut flow = Flow::new(&mut operands, &self.plan.filler);
@@ -144,6 +145,7 @@ impl<'a> CaseGenerator<'a> {
     pub fn trap(&mut self) -> Case {
         let image = self.random.below(self.images as u64) as usize;
         let mut setting = Setting::new(&mut self.random, self.layout, &[], Hazards::None);
+        setting.keep_stack_apart(&mut self.random);
         let initial = setting.clone();
         let Layout { scratch, read_only, .. } = self.layout;
         // No target here or below is non-canonical: such a transfer faults at its target instead of

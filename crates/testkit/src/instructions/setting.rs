@@ -120,6 +120,14 @@ impl Setting {
         setting
     }
 
+    /// Moves the stack to where no memory operand reaches, so that nothing overwrites a return
+    /// address: a random one hardly ever is canonical, and a return to one that is not faults at its
+    /// target instead of at the return, a limit that docs/limits.md names.
+    pub fn keep_stack_apart(&mut self, random: &mut Random) {
+        let misalignment = self.registers[RSP] % 8;
+        self.registers[RSP] = self.layout.scratch + 0x400 + 8 * random.below(64) + misalignment;
+    }
+
     /// Forbids the body to write a register.
     pub fn reserve(&mut self, register: usize) {
         self.reserved.add_general(register);
