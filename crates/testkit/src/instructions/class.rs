@@ -192,7 +192,10 @@ impl Plan {
             Class::Avx512 => Plan { cases: 1600, ..own(group(Group::Avx512)) },
             Class::Gather => own(group(Group::Gather)),
             Class::State => {
-                let filler = catalogue.codes(&[Group::X87, Group::Sse, Group::Avx]);
+                let mut filler = catalogue.codes(&[Group::X87, Group::Sse, Group::Avx]);
+                // Whether the processor remembers that all registers are zero, and leaves them out
+                // of what it saves, is its own business.
+                filler.retain(|code| code.mnemonic() != Mnemonic::Vzeroall);
                 Plan { filler, has_images: true, ..featuring(group(Group::State)) }
             }
             Class::X87Pointers => {
