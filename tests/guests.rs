@@ -158,6 +158,7 @@ guests! {
     code_patch_text
     code_remap
     code_self_modify
+    code_shared_page
     code_syscall_edge
     flow_backtrace
     flow_coroutines
