@@ -398,30 +398,39 @@ fn forget_block(pc: u64) {
 
 /// A guest instruction faulted in the cache.
 fn fault(context: &mut Context) -> From {
-    let arrived = context.signals.fault;
-    if arrived.signal == c::SIGSEGV {
-        let address = arrived.info.address();
-        let engine = &mut *engine();
-        // Another thread may have unprotected the page meanwhile: then trying again is right.
-        let write = arrived.error & 2 != 0;
-        let present = arrived.error & 1 != 0;
-        if write && present {
-            let mapping = engine.space.find(address).copied();
-            let attempt = (context.registers.rip, address);
-            if mapping.is_some_and(|m| m.writable() && m.executable())
-                && (engine.cache.unprotect(&engine.space, address)
-                    || context.signals.retried != attempt)
-            {
-                context.signals.retried = attempt;
-                // A store into its own page must not be translated together with what it changes,
-                // nor be protected against again before it has happened.
-                let page = address / PAGE;
-                let pc = context.registers.rip;
-                let near = pc / PAGE == page || (pc + 64) / PAGE == page;
-                return if near { From::Step } else { From::Anywhere };
-            }
-        }
+    if let Some(from) = retry_store(context) {
+        return from;
     }
+    let arrived = context.signals.fault;
     signals::deliver_fault(context, &arrived);
     From::Anywhere
+}
+
+/// A store to a page that the guest may write, and the engine had protected: gives the page back, and says
+/// how to go on. None if the fault is the guest's own.
+fn retry_store(context: &mut Context) -> Option<From> {
+    /// If the page is not protected, another thread has just given it back; with many threads that can happen
+    /// many times in a row, but not for ever.
+    const MANY: u32 = 10_000;
+    let arrived = &context.signals.fault;
+    let write = arrived.error & Fault::WRITE != 0;
+    let refused = arrived.signal == c::SIGSEGV && arrived.info.code() == c::SEGV_ACCERR as i32;
+    if !write || !refused {
+        return None;
+    }
+    let address = arrived.info.address();
+    let engine = &mut *engine();
+    engine.space.find(address).filter(|m| m.writable() && m.executable())?;
+    let given_back = engine.cache.unprotect(&engine.space, address);
+    let retries = &mut context.signals.retries;
+    *retries = if given_back { 0 } else { *retries + 1 };
+    if *retries > MANY {
+        return None;
+    }
+    // A store into its own page must not be translated together with what it changes, nor be protected
+    // against again before it has happened.
+    let page = address / PAGE;
+    let pc = context.registers.rip;
+    let near = pc / PAGE == page || (pc + 64) / PAGE == page;
+    Some(if near { From::Step } else { From::Anywhere })
 }

@@ -261,8 +261,8 @@ pub struct ThreadSignals {
     pub fault_cache_pc: u64,
     /// The guest's alternate stack.
     pub alternate: AlternateStack,
-    /// Instruction and address of a fault that was tried again without a known reason.
-    pub retried: (u64, u64),
+    /// How often in a row a store to a page that nobody protects any more has been tried again.
+    pub retries: u32,
 }
 
 impl ThreadSignals {
@@ -276,7 +276,7 @@ impl ThreadSignals {
             fault: Arrived::NONE,
             fault_cache_pc: 0,
             alternate: AlternateStack::DISABLED,
-            retried: (0, 0),
+            retries: 0,
         }
     }
 
