@@ -116,7 +116,7 @@ mod tests {
             ..Config::new(b"/a\xff;b")
         };
         let variable = variable(&config).unwrap();
-        assert_eq!(variable.to_bytes(), b"RETRO_ENGINE=policy=count;stats=900;path=/a\xff;b");
+        assert_eq!(variable.to_bytes(), b"RETRO_ENGINE=policy=count;stats=9/4;path=/a\xff;b");
         let value = variable.to_bytes().strip_prefix(b"RETRO_ENGINE=").unwrap();
         assert_eq!(Config::parse(value), Ok(config));
     }
