@@ -1,0 +1,318 @@
+//! Instructions that the engine executes itself, because they depend on state it owns: the guest's GS,
+//! its trap flag, instruction pointers saved by x87, far transfers, and whatever a policy wants to see.
+
+mod segment;
+mod transfer;
+mod x87;
+
+use crate::context::{Context, Gpr};
+use crate::dispatch::fixed;
+use crate::guest_memory as guest;
+use crate::policy::Nondeterministic as N;
+use crate::signals::{self, Fault};
+use crate::sys;
+use crate::translate::classify::{Class, classify};
+use crate::translate::decoder_options;
+use crate::translate::operand::gpr_of;
+use core::arch::asm;
+use core::arch::x86_64::__cpuid_count;
+use iced_x86::{Decoder, Instruction, Mnemonic, OpKind, Register};
+use linux_raw_sys::general as c;
+
+/// Flags that `popf` changes in user mode; the trap flag is kept apart.
+const POPF_FLAGS: u64 = 0x24_4cd5;
+const TRAP_FLAG: u64 = 0x100;
+
+/// What stops an emulated instruction.
+enum Stop {
+    /// A memory operand at this address that could not be read.
+    Memory(u64),
+    /// A memory operand at this address that could not be written.
+    Store(u64),
+    /// A general protection fault with this error code.
+    Protection(u64),
+    /// Not an instruction of this machine.
+    Undefined,
+}
+
+type Done = Result<(), Stop>;
+
+/// Executes the instruction at `registers.rip`.
+pub fn instruction(context: &mut Context) {
+    let pc = context.registers.rip;
+    let mut bytes = [0u8; 15];
+    let len = guest::read_partial(pc, &mut bytes);
+    let decoded = Decoder::with_ip(64, &bytes[..len], pc, decoder_options()).decode();
+    let next = pc.wrapping_add(decoded.len() as u64);
+    context.registers.rip = next;
+    let stop = match execute(context, &decoded) {
+        Ok(()) => return,
+        Err(stop) => stop,
+    };
+    context.registers.rip = pc;
+    let fault = match stop {
+        Stop::Memory(address) => memory_fault(&decoded, address, 0),
+        Stop::Store(address) => memory_fault(&decoded, address, Fault::WRITE),
+        Stop::Protection(error) => Fault::protection(error),
+        Stop::Undefined => Fault::undefined(pc),
+    };
+    signals::deliver_fault(context, &fault.into());
+}
+
+/// The fault of a memory operand, as the processor and the kernel would report it.
+fn memory_fault(decoded: &Instruction, address: u64, error: u64) -> Fault {
+    if !is_canonical(address) {
+        let stack = decoded.is_stack_instruction() || decoded.memory_segment() == Register::SS;
+        return if stack { Fault::stack() } else { Fault::protection(0) };
+    }
+    Fault::page(address, crate::dispatch::engine().space.find(address), error)
+}
+
+fn is_canonical(address: u64) -> bool {
+    (address as i64) << 16 >> 16 == address as i64
+}
+
+/// Stores all of the bytes or none.
+fn store(address: u64, bytes: &[u8]) -> Done {
+    // The first byte that cannot be read back cannot be written either; what is readable but not writable
+    // is found by the write itself, which starts at the end that would be left undone.
+    let last = address.wrapping_add(bytes.len() as u64 - 1);
+    let mut probe = [0u8];
+    for at in [address, last] {
+        guest::read(at, &mut probe).map_err(|_| Stop::Store(at))?;
+        guest::write(at, &probe).map_err(|_| Stop::Store(at))?;
+    }
+    guest::write(address, bytes).map_err(|_| Stop::Store(address))
+}
+
+fn execute(context: &mut Context, decoded: &Instruction) -> Done {
+    if classify(decoded) == Class::SaveX87 {
+        return x87::correct_x87(context, decoded);
+    }
+    match decoded.mnemonic() {
+        Mnemonic::Cpuid => {
+            cpuid(context);
+            nondeterministic(context, N::Cpuid)
+        }
+        Mnemonic::Rdtsc => {
+            rdtsc(context);
+            nondeterministic(context, N::Rdtsc)
+        }
+        Mnemonic::Rdtscp => {
+            rdtscp(context);
+            nondeterministic(context, N::Rdtscp)
+        }
+        Mnemonic::Rdrand | Mnemonic::Rdseed => random(context, decoded),
+        Mnemonic::Rdpid => {
+            let id: u64;
+            // SAFETY: reads a number; the guest executed it, so cpuid has announced it or it traps
+            // here as an engine error, which the classification rules out on machines without it.
+            unsafe { asm!("rdpid {}", out(reg) id, options(nomem, nostack, preserves_flags)) };
+            write_register(context, decoded.op0_register(), id);
+            nondeterministic(context, N::Rdpid)
+        }
+        Mnemonic::Rdpru => {
+            let (low, high): (u64, u64);
+            let which = context.registers.get(Gpr::Rcx);
+            // SAFETY: reads counters selected by ecx.
+            unsafe {
+                asm!(".byte 0x0f, 0x01, 0xfd", in("ecx") which as u32, out("rax") low,
+                    out("rdx") high, options(nomem, nostack));
+            }
+            context.registers.set(Gpr::Rax, low);
+            context.registers.set(Gpr::Rdx, high);
+            nondeterministic(context, N::Rdpru)
+        }
+        Mnemonic::Popf => pop_flags(context, 2),
+        Mnemonic::Popfq => pop_flags(context, 8),
+        Mnemonic::Iret => transfer::interrupt_return(context, 2),
+        Mnemonic::Iretd => transfer::interrupt_return(context, 4),
+        Mnemonic::Iretq => transfer::interrupt_return(context, 8),
+        Mnemonic::Retf => transfer::far_return(context, decoded),
+        _ if matches!(decoded.op0_kind(), OpKind::NearBranch16 | OpKind::NearBranch32) => {
+            transfer::narrow_branch(context, decoded)
+        }
+        Mnemonic::Jmp | Mnemonic::Call if transfer::is_narrow_indirect(decoded.code()) => {
+            transfer::narrow_indirect(context, decoded)
+        }
+        Mnemonic::Ret => transfer::narrow_return(context, decoded),
+        Mnemonic::Jmp | Mnemonic::Call => transfer::far_transfer(context, decoded),
+        Mnemonic::Rdgsbase => {
+            let base = context.guest_gs_base;
+            write_register(context, decoded.op0_register(), base);
+            Ok(())
+        }
+        Mnemonic::Wrgsbase => {
+            let register = decoded.op0_register();
+            let value = read_register(context, register);
+            if register.size() == 8 && (value as i64) << 16 >> 16 != value as i64 {
+                return Err(Stop::Protection(0));
+            }
+            context.guest_gs_base = value;
+            Ok(())
+        }
+        Mnemonic::Mov | Mnemonic::Push | Mnemonic::Pop => segment::segment_move(context, decoded),
+        // `int 0x80` reaches the kernel's 32-bit entry; 64-bit programs get the fault of a gate they may
+        // not use.
+        Mnemonic::Int => Err(Stop::Protection(decoded.immediate8() as u64 * 8 + 2)),
+        Mnemonic::Lgs => segment::load_far_gs(context, decoded),
+        _ => Err(Stop::Undefined),
+    }
+}
+
+fn nondeterministic(context: &mut Context, what: N) -> Done {
+    let fixed = fixed();
+    fixed.events.nondeterministic(context, what, fixed.stats);
+    Ok(())
+}
+
+/// Value of a register of any size.
+fn read_register(context: &Context, register: Register) -> u64 {
+    let value = context.registers.get(gpr_of(register));
+    match register.size() {
+        4 => value & 0xffff_ffff,
+        2 => value & 0xffff,
+        _ => value,
+    }
+}
+
+/// Writes a register as the architecture does: 32-bit writes clear the upper half, 16-bit ones do not.
+fn write_register(context: &mut Context, register: Register, value: u64) {
+    let whole = gpr_of(register);
+    let merged = match register.size() {
+        2 => context.registers.get(whole) & !0xffff | value & 0xffff,
+        4 => value & 0xffff_ffff,
+        _ => value,
+    };
+    context.registers.set(whole, merged);
+}
+
+/// Address of the instruction's memory operand.
+fn address_of(context: &Context, decoded: &Instruction, operand: u32) -> u64 {
+    decoded
+        .virtual_address(operand, 0, |register, _, _| {
+            Some(match register {
+                Register::FS => sys_fs_base(),
+                Register::GS => context.guest_gs_base,
+                Register::ES | Register::CS | Register::SS | Register::DS => 0,
+                _ => read_register(context, register),
+            })
+        })
+        .unwrap_or(0)
+}
+
+fn sys_fs_base() -> u64 {
+    let mut base = 0u64;
+    let _ = sys::arch_prctl(sys::arch::GET_FS, &raw mut base as u64);
+    base
+}
+
+/// cpuid as this machine answers it, less what the engine does not carry: transactional memory, which
+/// would abort at every exit, protection keys and control-flow enforcement, whose state the engine would
+/// have to switch, and user interrupts.
+fn cpuid(context: &mut Context) {
+    let leaf = context.registers.get(Gpr::Rax) as u32;
+    let subleaf = context.registers.get(Gpr::Rcx) as u32;
+    let mut result = __cpuid_count(leaf, subleaf);
+    if leaf == 7 && subleaf == 0 {
+        const HLE: u32 = 1 << 4;
+        const RTM: u32 = 1 << 11;
+        const PKU: u32 = 1 << 3;
+        const OSPKE: u32 = 1 << 4;
+        const SHADOW_STACK: u32 = 1 << 7;
+        const INDIRECT_TRACKING: u32 = 1 << 20;
+        const USER_INTERRUPTS: u32 = 1 << 5;
+        result.ebx &= !(HLE | RTM);
+        result.ecx &= !(PKU | OSPKE | SHADOW_STACK);
+        result.edx &= !(INDIRECT_TRACKING | USER_INTERRUPTS);
+    }
+    context.registers.set(Gpr::Rax, result.eax as u64);
+    context.registers.set(Gpr::Rbx, result.ebx as u64);
+    context.registers.set(Gpr::Rcx, result.ecx as u64);
+    context.registers.set(Gpr::Rdx, result.edx as u64);
+}
+
+fn rdtsc(context: &mut Context) {
+    let (low, high): (u64, u64);
+    // SAFETY: reads the clock.
+    unsafe { asm!("rdtsc", out("rax") low, out("rdx") high, options(nomem, nostack)) };
+    context.registers.set(Gpr::Rax, low);
+    context.registers.set(Gpr::Rdx, high);
+}
+
+fn rdtscp(context: &mut Context) {
+    let (low, high, id): (u64, u64, u64);
+    // SAFETY: reads the clock and the processor id.
+    unsafe {
+        asm!("rdtscp", out("rax") low, out("rdx") high, out("rcx") id, options(nomem, nostack));
+    }
+    context.registers.set(Gpr::Rax, low);
+    context.registers.set(Gpr::Rdx, high);
+    context.registers.set(Gpr::Rcx, id);
+}
+
+fn random(context: &mut Context, decoded: &Instruction) -> Done {
+    let seed = decoded.mnemonic() == Mnemonic::Rdseed;
+    let value: u64;
+    let carry: u8;
+    // SAFETY: produce a number and the carry flag.
+    unsafe {
+        if seed {
+            asm!("rdseed {}", "setc {}", out(reg) value, out(reg_byte) carry, options(nomem, nostack));
+        } else {
+            asm!("rdrand {}", "setc {}", out(reg) value, out(reg_byte) carry, options(nomem, nostack));
+        }
+    }
+    let value = if carry == 0 { 0 } else { value };
+    write_register(context, decoded.op0_register(), value);
+    // Carry tells success; the other arithmetic flags are cleared.
+    context.registers.rflags = context.registers.rflags & !0x8d5 | carry as u64;
+    nondeterministic(context, if seed { N::Rdseed } else { N::Rdrand })
+}
+
+fn read_bytes(address: u64, bytes: u64) -> Result<u64, Stop> {
+    let mut value = [0u8; 8];
+    guest::read(address, &mut value[..bytes as usize]).map_err(|_| Stop::Memory(address))?;
+    Ok(u64::from_le_bytes(value))
+}
+
+fn pop(context: &mut Context, bytes: u64) -> Result<u64, Stop> {
+    let sp = context.registers.get(Gpr::Rsp);
+    let mut value = [0u8; 8];
+    guest::read(sp, &mut value[..bytes as usize]).map_err(|_| Stop::Memory(sp))?;
+    context.registers.set(Gpr::Rsp, sp.wrapping_add(bytes));
+    Ok(u64::from_le_bytes(value))
+}
+
+fn set_flags(context: &mut Context, value: u64, mask: u64) {
+    let mask = mask & POPF_FLAGS;
+    context.registers.rflags = context.registers.rflags & !mask | value & mask | 2;
+    context.guest_trap_flag = value & TRAP_FLAG != 0;
+}
+
+fn pop_flags(context: &mut Context, bytes: u64) -> Done {
+    let value = pop(context, bytes)?;
+    set_flags(context, value, if bytes == 2 { 0xffff } else { !0 });
+    Ok(())
+}
+
+/// The three entries of the vsyscall page, which old programs call directly. True if one was executed.
+pub fn vsyscall(context: &mut Context) -> bool {
+    const PAGE: u64 = 0xffff_ffff_ff60_0000;
+    let number = match context.registers.rip.wrapping_sub(PAGE) {
+        0 => c::__NR_gettimeofday,
+        0x400 => c::__NR_time,
+        0x800 => c::__NR_getcpu,
+        _ => return false,
+    };
+    let Ok(back) = guest::read_u64(context.registers.get(Gpr::Rsp)) else { return false };
+    let registers = &mut context.registers;
+    let args = [registers.get(Gpr::Rdi), registers.get(Gpr::Rsi), 0, 0, 0, 0];
+    // SAFETY: these calls write only where the guest's pointers say; the kernel checks them.
+    let value = unsafe { sys::syscall(number, args) };
+    registers.set(Gpr::Rax, value);
+    let sp = registers.get(Gpr::Rsp) + 8;
+    registers.set(Gpr::Rsp, sp);
+    registers.rip = back;
+    true
+}
