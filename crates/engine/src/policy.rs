@@ -13,6 +13,7 @@
 
 use crate::context::{Context, Gpr, counter, counter_offset, slot};
 use crate::translate::emit::Emitter;
+use crate::translate::liveness::Dead;
 use iced_x86::{Instruction, OpAccess, UsedMemory};
 use retro_abi::stats::Stats;
 
@@ -41,9 +42,12 @@ pub trait Policy: Events {
     /// [`Events::nondeterministic`], instead of running in the cache.
     const INTERCEPT_NONDETERMINISTIC: bool;
 
-    /// At the start of a block, before its first guest instruction.
-    fn block_entry(&mut self, out: &mut Emitter, block: &Decoded) {
-        let _ = (out, block);
+    /// Whether [`Policy::block_entry`] emits anything.
+    const BLOCK_ENTRY: bool;
+
+    /// At the start of a block, before its first guest instruction; `dead` may be destroyed.
+    fn block_entry(&mut self, out: &mut Emitter, block: &Decoded, dead: Dead) {
+        let _ = (out, block, dead);
     }
 
     /// Before an instruction that reads or writes memory.
@@ -98,6 +102,7 @@ impl Events for Run {}
 
 impl Policy for Run {
     const ACCESSES: bool = false;
+    const BLOCK_ENTRY: bool = false;
     const INTERCEPT_NONDETERMINISTIC: bool = false;
 }
 
@@ -129,10 +134,20 @@ fn is_write(access: OpAccess) -> bool {
 
 impl Policy for Count {
     const ACCESSES: bool = true;
+    const BLOCK_ENTRY: bool = true;
     const INTERCEPT_NONDETERMINISTIC: bool = true;
 
-    fn block_entry(&mut self, out: &mut Emitter, block: &Decoded) {
-        add_to_counter(out, counter::INSTRUCTIONS, block.len());
+    fn block_entry(&mut self, out: &mut Emitter, block: &Decoded, dead: Dead) {
+        if dead.flags {
+            out.add_gs_imm32(counter_offset(counter::INSTRUCTIONS), block.len() as i32);
+        } else if dead.registers.contains(Gpr::Rax) {
+            out.load_gs(Gpr::Rax, counter_offset(counter::INSTRUCTIONS));
+            out.lea_disp(Gpr::Rax, Gpr::Rax, block.len() as i32);
+            out.store_gs(Gpr::Rax, counter_offset(counter::INSTRUCTIONS));
+            out.destroys_dead = true;
+        } else {
+            add_to_counter(out, counter::INSTRUCTIONS, block.len());
+        }
     }
 
     fn before_access(&mut self, out: &mut Emitter, _: &Instruction, memory: &[UsedMemory]) {

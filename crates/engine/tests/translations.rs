@@ -60,6 +60,7 @@ fn name_of_gs(displacement: i32) -> String {
     match displacement {
         d if d == gs_offset!(exit_index) => "exit_index".into(),
         d if d == gs_offset!(guest_gs_base) => "guest_gs_base".into(),
+        d if d == gs_offset!(x87_environment) => "x87_environment".into(),
         JUMP_TABLE => "jump_table".into(),
         d => panic!("emitted code uses gs:[{d}]"),
     }

@@ -61,6 +61,8 @@ pub struct Emitter {
     pub spills: Vec<SpillRange>,
     /// Index that the first exit will get.
     pub first_exit: u32,
+    /// Whether instrumentation has destroyed something that is dead only behind the next instruction.
+    pub destroys_dead: bool,
 }
 
 impl Emitter {
@@ -72,6 +74,7 @@ impl Emitter {
             exits: Vec::with_capacity(16),
             spills: Vec::with_capacity(64),
             first_exit: 0,
+            destroys_dead: false,
         }
     }
 
@@ -82,6 +85,7 @@ impl Emitter {
         self.spills.clear();
         self.address = address;
         self.first_exit = first_exit;
+        self.destroys_dead = false;
     }
 
     /// Offset of the next byte.
@@ -120,6 +124,14 @@ impl Emitter {
         self.raw(&[0x65, 0xc7, 0x04, 0x25]);
         self.imm32(offset);
         self.raw(&value.to_le_bytes());
+    }
+
+    /// `add qword gs:[offset], value`, where all arithmetic flags are dead.
+    pub fn add_gs_imm32(&mut self, offset: i32, value: i32) {
+        self.raw(&[0x65, 0x48, 0x81, 0x04, 0x25]);
+        self.imm32(offset);
+        self.imm32(value);
+        self.destroys_dead = true;
     }
 
     /// Spills a register; [`Emitter::unspill`] with the returned mark ends the range.

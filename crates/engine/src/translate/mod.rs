@@ -20,6 +20,7 @@
 pub mod branch;
 pub mod classify;
 pub mod emit;
+pub mod liveness;
 pub mod operand;
 
 use crate::context::{Gpr, slot};
@@ -130,14 +131,20 @@ impl Translator {
         if request.checked {
             emit_self_check(&mut self.out, request.pc, &request.code[..self.guest_len]);
         }
-        policy.block_entry(&mut self.out, &self.decoded);
-        if self.out.here() > self.body {
+        if P::BLOCK_ENTRY {
+            let dead = self.operands.dead_before(&self.decoded[0]);
+            policy.block_entry(&mut self.out, &self.decoded, dead);
+        }
+        // What instrumentation has destroyed is whole again only behind the first instruction: then there
+        // is no boundary in front of it.
+        let mut joined = core::mem::take(&mut self.out.destroys_dead).then_some(self.body);
+        if joined.is_none() && self.out.here() > self.body {
             self.map.push(boundary(self.out.here() - self.body));
         }
         let mut at = 0;
         for index in 0..self.decoded.len() {
             let guest = self.decoded[index];
-            let mut start = self.out.here();
+            let mut start = joined.take().unwrap_or(self.out.here());
             let bytes = &request.code[at..at + guest.len()];
             if P::ACCESSES {
                 self.before_access(policy, &guest);

@@ -11,6 +11,7 @@
 //! instruction, and its spill range lets a fault inside recover it.
 
 use super::emit::{Emitter, SpillMark};
+use super::liveness::{self, Dead};
 use crate::context::{Gpr, slot};
 use crate::gs_offset;
 use iced_x86::{
@@ -40,7 +41,8 @@ impl GprSet {
         }
     }
 
-    fn contains(self, register: Gpr) -> bool {
+    /// Whether a register is in it.
+    pub fn contains(self, register: Gpr) -> bool {
         self.0 & (1 << register as u16) != 0
     }
 }
@@ -92,6 +94,11 @@ impl OperandRewriter {
     /// A rewriter.
     pub fn new() -> OperandRewriter {
         OperandRewriter { encoder: Encoder::new(64), info: InstructionInfoFactory::new() }
+    }
+
+    /// What an instruction overwrites before anybody can look.
+    pub fn dead_before(&mut self, guest: &Instruction) -> Dead {
+        liveness::dead_before(&mut self.info, guest)
     }
 
     /// The memory an instruction touches.
