@@ -28,17 +28,18 @@ const ARITHMETIC: u32 = RflagsBits::OF
 
 /// Whether all arithmetic flags are dead in front of an instruction. Cheap: table look-ups only.
 pub fn flags_dead_before(guest: &Instruction) -> bool {
-    guest.rflags_modified() & ARITHMETIC == ARITHMETIC
-        && guest.rflags_read() & ARITHMETIC == 0
-        && !can_fault(guest)
-        // Shifts by a count in cl leave all flags alone when the count is zero.
-        && !shifts_by_register(guest)
+    // A flag that is undefined afterwards may simply stay as it was.
+    let defined = guest.rflags_written() | guest.rflags_cleared() | guest.rflags_set();
+    defined & ARITHMETIC == ARITHMETIC && guest.rflags_read() & ARITHMETIC == 0 && !can_fault(guest)
 }
 
 /// All that is dead in front of an instruction.
 pub fn dead_before(info: &mut InstructionInfoFactory, guest: &Instruction) -> Dead {
     let mut dead = Dead { flags: flags_dead_before(guest), registers: GprSet::default() };
-    if can_fault(guest) {
+    // Only what always writes: other instructions that are said to write a register may leave it alone, as
+    // `rdssp` does where there is no shadow stack and `bsf` does for zero.
+    use Mnemonic::{Lea, Mov, Movsx, Movsxd, Movzx};
+    if can_fault(guest) || !matches!(guest.mnemonic(), Mov | Movzx | Movsx | Movsxd | Lea) {
         return dead;
     }
     let mut read = GprSet::default();
@@ -100,14 +101,6 @@ fn is_integer(guest: &Instruction) -> bool {
         })
 }
 
-fn shifts_by_register(guest: &Instruction) -> bool {
-    use Mnemonic::*;
-    let shifts =
-        matches!(guest.mnemonic(), Shl | Sal | Shr | Sar | Rol | Ror | Rcl | Rcr | Shld | Shrd);
-    // A count of zero, also as an immediate, changes nothing.
-    shifts
-}
-
 #[cfg(test)]
 mod tests {
     extern crate std;
@@ -149,6 +142,9 @@ mod tests {
         // Reads a flag, or leaves some alone.
         check(|a| a.adc(rax, rbx).unwrap(), false, &[]);
         check(|a| a.inc(rax).unwrap(), false, &[]);
+        check(|a| a.xor(eax, eax).unwrap(), false, &[]);
+        check(|a| a.rdsspq(rax).unwrap(), false, &[]);
+        check(|a| a.bsf(rax, rbx).unwrap(), false, &[]);
         check(|a| a.shl(rax, cl).unwrap(), false, &[]);
         check(|a| a.shl(rax, 0u32).unwrap(), false, &[]);
         // Can fault: the state before it is seen.
