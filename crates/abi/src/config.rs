@@ -32,6 +32,9 @@ pub struct Config<'a> {
     pub exe_fd: Option<i32>,
     /// Limit on the code cache in KiB; when it is full everything is translated anew.
     pub cache_kib: Option<u32>,
+    /// The signals that the program has blocked, if that is not what the engine itself inherits: while one
+    /// engine executes the next, everything is blocked.
+    pub signal_mask: Option<u64>,
     /// The file name given to `execve`.
     pub path: &'a [u8],
 }
@@ -52,7 +55,14 @@ pub struct BadConfig;
 impl<'a> Config<'a> {
     /// The default settings for a program.
     pub fn new(path: &'a [u8]) -> Config<'a> {
-        Config { policy: Policy::Run, stats: None, exe_fd: None, cache_kib: None, path }
+        Config {
+            policy: Policy::Run,
+            stats: None,
+            exe_fd: None,
+            cache_kib: None,
+            signal_mask: None,
+            path,
+        }
     }
 
     /// Parses the value of the variable (the part after `RETRO_ENGINE=`).
@@ -81,6 +91,7 @@ impl<'a> Config<'a> {
                     config.stats = Some(SharedFile { pid, fd });
                 }
                 b"exe" => config.exe_fd = Some(number(value)?),
+                b"mask" => config.signal_mask = Some(number(value)?),
                 b"cache" => config.cache_kib = Some(number(value)?),
                 _ => return Err(BadConfig),
             }
@@ -104,6 +115,9 @@ impl<'a> Config<'a> {
         }
         if let Some(kib) = self.cache_kib {
             write!(out, "cache={kib};")?;
+        }
+        if let Some(mask) = self.signal_mask {
+            write!(out, "mask={mask};")?;
         }
         out.write_str("path=")
     }
@@ -137,7 +151,7 @@ mod tests {
             exe_fd: Some(999),
             ..plain
         });
-        check(Config { cache_kib: Some(512), ..plain });
+        check(Config { cache_kib: Some(512), signal_mask: Some(u64::MAX), ..plain });
         check(Config { path: b"odd;path=x", ..plain });
         check(Config { path: b"", ..plain });
     }

@@ -15,7 +15,7 @@
 //! | [`sys`], [`lock`], [`memory`], [`arena`], [`table`], [`guest_memory`] | foundations |
 //!
 //! Invariants: no libc, no thread-local storage through FS, no vector registers; nothing of the engine lies
-//! below `GUEST_END`, nothing of the guest above it.
+//! below `GUEST_LIMIT`, nothing of the guest above it.
 
 #![no_std]
 #![warn(missing_docs)]

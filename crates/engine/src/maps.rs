@@ -16,7 +16,9 @@ pub const HEAP_START: u64 = 0x1100_0000_0000;
 /// One past the stack: a page short of the guest's end, so that nothing overflows out of its range.
 pub const STACK_TOP: u64 = GUEST_END - PAGE;
 
-/// Mappings of at least this size are aligned to it, so that the kernel can use huge pages.
+/// Mappings of a multiple of this size are aligned to it, so that the kernel can use huge pages. Others are
+/// not, as with the kernel: large arrays that all begin at the same offset in a huge page would fight for the
+/// same cache sets.
 const HUGE_PAGE: u64 = 2 << 20;
 
 /// What a mapping is backed by.
@@ -219,7 +221,7 @@ impl AddressSpace {
 
     /// A free range for anything else: the highest gap below the stack.
     pub fn place(&self, len: u64) -> Option<u64> {
-        let align = if len >= HUGE_PAGE { HUGE_PAGE } else { PAGE };
+        let align = if len.is_multiple_of(HUGE_PAGE) { HUGE_PAGE } else { PAGE };
         let fit = |low: u64, high: u64| {
             let start = high.checked_sub(len)? & !(align - 1);
             (start >= low).then_some(start)

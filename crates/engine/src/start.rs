@@ -155,7 +155,8 @@ pub unsafe fn start(stack: *const u64) -> ! {
     }
     dispatch::install(cache, space, syscalls::memory::heap_start(), fixed);
 
-    let mask = sys::set_signal_mask(!0);
+    let inherited = sys::set_signal_mask(!0);
+    let mask = config.signal_mask.unwrap_or(inherited);
     let handlers = Arc::new(signals::initial_handlers());
     let context = threads::allocate(handlers, mask).unwrap_or_else(|e| refuse(b"thread", e));
     threads::adopt(context);

@@ -313,6 +313,20 @@ pub fn set_mask(context: &mut Context, mask: u64) {
     }
 }
 
+/// A signal waits for delivery.
+pub struct Waiting;
+
+/// Blocks every asynchronous signal, for a step that must not be interrupted, until [`set_mask`] is called;
+/// fails if one has come already and must be delivered first. Faults stay open: guest memory may be read.
+pub fn block_all(context: &mut Context) -> Result<(), Waiting> {
+    sys::set_signal_mask(!OWNED | set_of(KICK_SIGNAL));
+    if context.pending.load(Ordering::Relaxed) & PENDING_SIGNAL == 0 {
+        return Ok(());
+    }
+    sys::set_signal_mask(!OWNED);
+    Err(Waiting)
+}
+
 /// Makes a held signal pending if a mask lets it through; says whether one was.
 pub fn release_held(context: &mut Context, mask: u64) -> bool {
     if context.signals.held_set() & !mask == 0 {

@@ -92,11 +92,17 @@ fn create(
     nr: u32,
     arguments: impl FnMut(u64) -> Args,
 ) -> Outcome {
-    if task.flags & c::CLONE_VM as u64 != 0 {
+    // The child must not get a signal before it has its own GS and signal stack, nor one of its parent's.
+    if signals::block_all(context).is_err() {
+        return Outcome::Restart;
+    }
+    let outcome = if task.flags & c::CLONE_VM as u64 != 0 {
         share_memory(context, task, nr, arguments)
     } else {
         copy_memory(context, task, nr, arguments)
-    }
+    };
+    signals::set_mask(context, context.signals.mask);
+    outcome
 }
 
 /// A thread, or a process that borrows its parent's memory.
@@ -134,11 +140,10 @@ fn share_memory(
         if has(c::CLONE_VFORK) { context.signals.alternate } else { AlternateStack::DISABLED };
     let args = arguments(child.engine_stack);
     let child: *mut Context = child;
-    // The child must not get a signal before it has its own GS and signal stack.
-    let mask = sys::set_signal_mask(ALL_SIGNALS);
+    // Not even somebody's `kill -SEGV` may come before the child has its own GS.
+    sys::set_signal_mask(ALL_SIGNALS);
     // SAFETY: the child's context is ready and its engine stack unused.
     let value = unsafe { entry::clone(nr as u64, &args, child) };
-    sys::set_signal_mask(mask);
     if sys::check(value).is_err() {
         // SAFETY: no thread was made, so the context is still this thread's to free.
         unsafe { (*child).thread.in_use.store(0, core::sync::atomic::Ordering::Release) };
@@ -214,17 +219,28 @@ pub fn exit_group(context: &mut Context, code: u64) -> ! {
 }
 
 /// `execve`
-pub fn execve(context: &mut Context, args: &Args) -> Result<u64> {
-    execute(context, c::AT_FDCWD, args[0], args[1], args[2], 0)
+pub fn execve(context: &mut Context, args: &Args) -> Outcome {
+    quietly(context, |context| execute(context, c::AT_FDCWD, args[0], args[1], args[2], 0))
 }
 
 /// `execveat`
-pub fn execveat(context: &mut Context, args: &Args) -> Result<u64> {
+pub fn execveat(context: &mut Context, args: &Args) -> Outcome {
     let flags = args[4] as u32;
     if flags & !(c::AT_EMPTY_PATH | c::AT_SYMLINK_NOFOLLOW) != 0 {
-        return Err(Errno::EINVAL);
+        return Errno::EINVAL.into();
     }
-    execute(context, args[0] as i32, args[1], args[2], args[3], flags)
+    quietly(context, |context| execute(context, args[0] as i32, args[1], args[2], args[3], flags))
+}
+
+/// Executes a program with all signals blocked: one that came halfway would be lost with the engine that
+/// took it. The next engine is told the guest's mask.
+fn quietly(context: &mut Context, execute: impl FnOnce(&mut Context) -> Result<u64>) -> Outcome {
+    if signals::block_all(context).is_err() {
+        return Outcome::Restart;
+    }
+    let result = execute(context);
+    signals::set_mask(context, context.signals.mask);
+    result.into()
 }
 
 /// Reads a null-terminated array of pointers; a null array is an empty one.
@@ -272,7 +288,7 @@ fn execute(
         arguments.splice(..1, leading);
     }
     arguments.push(0);
-    let (variable, fd) = configuration(&resolved)?;
+    let (variable, fd) = configuration(&resolved, context.signals.mask)?;
     environment.push(variable.as_ptr() as u64);
     environment.push(0);
     leave_for_exec(context);
@@ -286,7 +302,7 @@ fn execute(
 }
 
 /// The variable that tells the next engine what to load, and the descriptor it names.
-fn configuration(resolved: &Resolved) -> Result<(Vec<u8>, i32)> {
+fn configuration(resolved: &Resolved, mask: u64) -> Result<(Vec<u8>, i32)> {
     // A high number, which programs are unlikely to expect free; without close-on-exec.
     let fd = sys::duplicate_from(resolved.fd, 700).or_else(|_| sys::duplicate_from(resolved.fd, 3));
     sys::close(resolved.fd);
@@ -297,6 +313,7 @@ fn configuration(resolved: &Resolved) -> Result<(Vec<u8>, i32)> {
         stats: fixed.stats_file,
         exe_fd: Some(fd),
         cache_kib: fixed.cache_kib,
+        signal_mask: Some(mask),
         path: b"",
     };
     let mut text = alloc::string::String::new();
@@ -330,6 +347,8 @@ struct Native<'a> {
 impl Native<'_> {
     fn execute(&self, context: &mut Context) -> Result<u64> {
         leave_for_exec(context);
+        // Nobody else will set the mask for it.
+        sys::set_signal_mask(context.signals.mask);
         let path = self.path.as_ptr() as u64;
         let args = [self.dir as u64, path, self.argv, self.envp, self.flags as u64, 0];
         // SAFETY: returns only on failure, with nothing changed.
