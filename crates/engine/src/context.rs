@@ -124,6 +124,29 @@ pub enum ExitKind {
     Stepped = 8,
 }
 
+impl ExitKind {
+    /// All of them, in the order of their numbers, which assembly stores.
+    pub const ALL: [ExitKind; 9] = [
+        ExitKind::Direct,
+        ExitKind::Indirect,
+        ExitKind::Syscall,
+        ExitKind::Emulate,
+        ExitKind::Fault,
+        ExitKind::Asynchronous,
+        ExitKind::Continue,
+        ExitKind::ModifiedCode,
+        ExitKind::Stepped,
+    ];
+}
+
+const _: () = {
+    let mut number = 0;
+    while number < ExitKind::ALL.len() {
+        assert!(ExitKind::ALL[number] as usize == number);
+        number += 1;
+    }
+};
+
 /// Spill slots and their users.
 pub mod slot {
     /// rcx around indirect transfers.
@@ -140,8 +163,6 @@ pub mod slot {
     pub const OPERAND_SECOND: u8 = 5;
     /// Scratch of a policy's instrumentation.
     pub const POLICY: u8 = 6;
-    /// Spare.
-    pub const POLICY_SECOND: u8 = 7;
 }
 
 /// Counters that the `Count` policy's emitted code increments.

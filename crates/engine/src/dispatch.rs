@@ -136,20 +136,16 @@ pub fn add_counters(stats: &Stats, counters: &[u64; counter::COUNT]) {
 
 /// Entry from the border assembly.
 pub extern "C" fn retro_dispatch(context: &mut Context) {
-    let kind = context.exit_kind;
-    let is = |k: ExitKind| kind == k as u32;
+    use ExitKind::*;
+    let kind = ExitKind::ALL[context.exit_kind as usize];
     let mut from = From::Anywhere;
     let mut exit_target = context.exit_target;
-    if is(ExitKind::Direct)
-        || is(ExitKind::Syscall)
-        || is(ExitKind::Emulate)
-        || is(ExitKind::ModifiedCode)
-    {
+    if matches!(kind, Direct | Syscall | Emulate | ModifiedCode) {
         // The record must be read before the thread counts as out of the cache.
-        let exit = cache::exit_record(context.exit_index);
-        exit_target = exit.0;
-        if is(ExitKind::Direct) {
-            from = From::Direct { exit: context.exit_index, generation: exit.1 };
+        let (target, generation) = cache::exit_record(context.exit_index);
+        exit_target = target;
+        if kind == Direct {
+            from = From::Direct { exit: context.exit_index, generation };
         }
     }
     context.thread.in_cache.store(0, Ordering::Release);
@@ -159,30 +155,30 @@ pub extern "C" fn retro_dispatch(context: &mut Context) {
     }
     // The trap flag takes effect after an instruction, except that `syscall` masks it.
     let trapped = core::mem::take(&mut context.trap_armed)
-        && !(is(ExitKind::Fault)
-            || is(ExitKind::Asynchronous)
-            || is(ExitKind::Continue)
-            || is(ExitKind::Syscall));
+        && !matches!(kind, Fault | Asynchronous | Continue | Syscall);
     context.stepping = 0;
     context.registers.rflags &= !signals::TRAP_FLAG;
-    if is(ExitKind::Direct) {
-        context.registers.rip = exit_target;
-    } else if is(ExitKind::Indirect) {
-        context.registers.rip = exit_target;
-        from = From::Jump;
-    } else if is(ExitKind::Syscall) {
-        syscalls::handle(context, exit_target);
-    } else if is(ExitKind::Emulate) {
-        context.registers.rip = exit_target;
-        emulate::instruction(context);
-    } else if is(ExitKind::Fault) {
-        from = fault(context);
-    } else if is(ExitKind::ModifiedCode) {
-        context.registers.rip = exit_target;
-        forget_block(exit_target);
+    match kind {
+        Direct => context.registers.rip = exit_target,
+        Indirect => {
+            context.registers.rip = exit_target;
+            from = From::Jump;
+        }
+        Syscall => syscalls::handle(context, exit_target),
+        Emulate => {
+            context.registers.rip = exit_target;
+            emulate::instruction(context);
+        }
+        Fault => from = fault(context),
+        ModifiedCode => {
+            context.registers.rip = exit_target;
+            forget_block(exit_target);
+        }
+        Asynchronous | Continue | Stepped => {}
     }
     if trapped {
-        signals::deliver_fault(context, &Fault::step(context.registers.rip).into());
+        let trap = signals::Fault::step(context.registers.rip);
+        signals::deliver_fault(context, &trap.into());
         from = From::Anywhere;
     }
     resume(context, from);
@@ -201,16 +197,16 @@ enum From {
     Step,
 }
 
-fn count_exit(stats: &Stats, kind: u32) {
+fn count_exit(stats: &Stats, kind: ExitKind) {
     let counter = match kind {
-        0 => &stats.exits_direct,
-        1 => &stats.exits_indirect,
-        2 => &stats.exits_syscall,
-        3 => &stats.exits_emulate,
-        4 => &stats.exits_fault,
-        5 => &stats.exits_signal,
-        7 => &stats.exits_modified_code,
-        _ => return,
+        ExitKind::Direct => &stats.exits_direct,
+        ExitKind::Indirect => &stats.exits_indirect,
+        ExitKind::Syscall => &stats.exits_syscall,
+        ExitKind::Emulate => &stats.exits_emulate,
+        ExitKind::Fault => &stats.exits_fault,
+        ExitKind::Asynchronous => &stats.exits_signal,
+        ExitKind::ModifiedCode => &stats.exits_modified_code,
+        ExitKind::Continue | ExitKind::Stepped => return,
     };
     Stats::add(counter, 1);
 }

@@ -49,8 +49,6 @@ pub const RESTART: u64 = (-512i64) as u64;
 // Saves the guest's integer registers, then runs the engine on its own stack.
 global_asm!(
     ".section .text.retro_asm, \"ax\", @progbits",
-    ".globl retro_asm_exit_begin",
-    "retro_asm_exit_begin:",
     // Indirect exits: rcx holds the target; the guest's rcx and rdx are spilled.
     ".globl retro_asm_jump_miss",
     ".balign 16",
@@ -181,8 +179,6 @@ global_asm!(
     "retro_asm_from_handler:",
     "mov rsp, gs:[{engine_stack}]",
     "jmp retro_asm_call_engine",
-    ".globl retro_asm_exit_end",
-    "retro_asm_exit_end:",
     spill_rcx = const spill_offset(slot::BRANCH_RCX),
     spill_rdx = const spill_offset(slot::BRANCH_RDX),
     spill_rax = const spill_offset(slot::LOOKUP_RAX),
@@ -349,8 +345,6 @@ global_asm!(
 );
 
 unsafe extern "C" {
-    fn retro_asm_exit_begin();
-    fn retro_asm_exit_end();
     fn retro_asm_jump_miss();
     fn retro_asm_jump_miss_end();
     fn retro_asm_exit_syscall();
@@ -446,13 +440,6 @@ pub fn region(pc: u64) -> Region {
     } else {
         Region::Other
     }
-}
-
-/// Whether the address lies in the assembly between the cache and Rust.
-pub fn in_border(pc: u64) -> bool {
-    let begin = retro_asm_exit_begin as *const () as u64;
-    let end = retro_asm_exit_end as *const () as u64;
-    (begin..end).contains(&pc)
 }
 
 /// The initial contents of a thread's branch tables, in the engine image.

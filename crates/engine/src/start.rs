@@ -5,7 +5,7 @@ use crate::context::{ExitKind, Gpr};
 use crate::dispatch::{self, Fixed};
 use crate::exec::{self, Refused, Resolved};
 use crate::loader::{self, Initial, Loaded, Stack};
-use crate::maps::{AddressSpace, Backing, Mapping};
+use crate::maps::{AddressSpace, Backing, HEAP_START, Mapping};
 use crate::signals::{self, frame};
 use crate::sys::{self, Errno};
 use crate::{entry, syscalls, threads};
@@ -153,7 +153,7 @@ pub unsafe fn start(stack: *const u64) -> ! {
         Stats::add(&fixed.stats.processes, 1);
         Stats::add(&fixed.stats.threads, 1);
     }
-    dispatch::install(cache, space, syscalls::memory::heap_start(), fixed);
+    dispatch::install(cache, space, HEAP_START, fixed);
 
     let inherited = sys::set_signal_mask(!0);
     let mask = config.signal_mask.unwrap_or(inherited);

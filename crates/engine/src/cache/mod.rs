@@ -71,8 +71,6 @@ pub struct Block {
     pub next_in_page: [u32; 2],
     /// Whether it can still be entered.
     pub valid: bool,
-    /// Whether it checks its own bytes.
-    pub checked: bool,
 }
 
 impl Block {
@@ -333,7 +331,6 @@ impl CodeCache {
             incoming: NONE,
             next_in_page: [NONE; 2],
             valid: true,
-            checked: request.checked,
         };
         self.blocks.push(block).ok_or(Failure::Full)?;
         self.counts.blocks += 1;

@@ -7,7 +7,7 @@ use super::{Args, Outcome, limits, pass};
 use crate::cache::pages::real_protection;
 use crate::dispatch::{Engine, engine};
 use crate::guest_memory as guest;
-use crate::maps::{Backing, HEAP_START, Mapping};
+use crate::maps::{Backing, Mapping};
 use crate::sys::{self, Errno, Result};
 use linux_raw_sys::general as c;
 use retro_abi::layout::{GUEST_END, GUEST_LIMIT, GUEST_MIN, PAGE};
@@ -272,11 +272,6 @@ pub fn brk(wanted: u64) -> u64 {
     }
     engine.heap.1 = wanted;
     wanted
-}
-
-/// Where the heap begins.
-pub fn heap_start() -> u64 {
-    HEAP_START
 }
 
 /// `madvise`
