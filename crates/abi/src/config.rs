@@ -17,6 +17,8 @@ pub enum Policy {
     Run,
     /// Count guest instructions, memory accesses, calls and the like, for `--stats`.
     Count,
+    /// Keep a shadow of memory and log what replay needs.
+    Record,
 }
 
 /// The engine's start-up settings.
@@ -26,6 +28,10 @@ pub struct Config<'a> {
     pub policy: Policy,
     /// Shared memory that holds [`crate::stats::Stats`].
     pub stats: Option<SharedFile>,
+    /// The recorder's shared memory (see [`crate::channel`]).
+    pub channel: Option<SharedFile>,
+    /// The log that led here: the slot it is in, and whether the program follows on it or is a child of it.
+    pub previous: Option<PreviousLog>,
     /// A descriptor of the already opened and checked ELF file: a guest's `execve` resolves
     /// scripts and reports errors before the old image is gone. Absent when `retro` starts the
     /// first program; then the engine resolves `path` itself.
@@ -48,6 +54,17 @@ pub struct SharedFile {
     pub fd: i32,
 }
 
+/// Where the log of the program before an `execve` is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PreviousLog {
+    /// Slot in the channel; it ends with the new program, unless that is a child which borrowed it.
+    pub slot: u32,
+    /// Number of the log.
+    pub log: u64,
+    /// Whether the program was executed in place of the one that wrote that log.
+    pub replaces: bool,
+}
+
 /// Why a configuration string was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadConfig;
@@ -58,6 +75,8 @@ impl<'a> Config<'a> {
         Config {
             policy: Policy::Run,
             stats: None,
+            channel: None,
+            previous: None,
             exe_fd: None,
             cache_kib: None,
             signal_mask: None,
@@ -82,13 +101,20 @@ impl<'a> Config<'a> {
                     config.policy = match value {
                         b"run" => Policy::Run,
                         b"count" => Policy::Count,
+                        b"record" => Policy::Record,
                         _ => return Err(BadConfig),
                     }
                 }
-                b"stats" => {
-                    let slash = value.iter().position(|&b| b == b'/').ok_or(BadConfig)?;
-                    let (pid, fd) = (number(&value[..slash])?, number(&value[slash + 1..])?);
-                    config.stats = Some(SharedFile { pid, fd });
+                b"stats" => config.stats = Some(shared_file(value)?),
+                b"channel" => config.channel = Some(shared_file(value)?),
+                b"previous" => {
+                    let mut parts = value.split(|&b| b == b'/');
+                    let mut next = || parts.next().ok_or(BadConfig);
+                    config.previous = Some(PreviousLog {
+                        slot: number(next()?)?,
+                        log: number(next()?)?,
+                        replaces: number::<u8>(next()?)? != 0,
+                    });
                 }
                 b"exe" => config.exe_fd = Some(number(value)?),
                 b"mask" => config.signal_mask = Some(number(value)?),
@@ -106,9 +132,16 @@ impl<'a> Config<'a> {
         match self.policy {
             Policy::Run => {}
             Policy::Count => out.write_str("policy=count;")?,
+            Policy::Record => out.write_str("policy=record;")?,
         }
         if let Some(SharedFile { pid, fd }) = self.stats {
             write!(out, "stats={pid}/{fd};")?;
+        }
+        if let Some(SharedFile { pid, fd }) = self.channel {
+            write!(out, "channel={pid}/{fd};")?;
+        }
+        if let Some(PreviousLog { slot, log, replaces }) = self.previous {
+            write!(out, "previous={slot}/{log}/{};", replaces as u8)?;
         }
         if let Some(fd) = self.exe_fd {
             write!(out, "exe={fd};")?;
@@ -121,6 +154,11 @@ impl<'a> Config<'a> {
         }
         out.write_str("path=")
     }
+}
+
+fn shared_file(value: &[u8]) -> Result<SharedFile, BadConfig> {
+    let slash = value.iter().position(|&b| b == b'/').ok_or(BadConfig)?;
+    Ok(SharedFile { pid: number(&value[..slash])?, fd: number(&value[slash + 1..])? })
 }
 
 fn number<N: core::str::FromStr>(digits: &[u8]) -> Result<N, BadConfig> {
@@ -149,6 +187,12 @@ mod tests {
             policy: Policy::Count,
             stats: Some(SharedFile { pid: 1000, fd: 7 }),
             exe_fd: Some(999),
+            ..plain
+        });
+        check(Config {
+            policy: Policy::Record,
+            channel: Some(SharedFile { pid: 12, fd: 3 }),
+            previous: Some(PreviousLog { slot: 4, log: 5, replaces: true }),
             ..plain
         });
         check(Config { cache_kib: Some(512), signal_mask: Some(u64::MAX), ..plain });

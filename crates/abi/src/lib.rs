@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod channel;
 pub mod config;
 pub mod layout;
+pub mod log;
 pub mod stats;

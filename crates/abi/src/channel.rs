@@ -1,0 +1,269 @@
+//! The shared memory between the recorder and the engines of a recorded process tree.
+//!
+//! One file, made by the recorder and kept open there; engines map parts of it through
+//! `/proc/PID/fd/FD`, so that no guest has a descriptor of it:
+//!
+//! ```text
+//! 0                      Control, one page
+//! SLOTS_START            slot 0: SlotHeader (two pages), then the chunks of its streams
+//! + SLOT_SIZE            slot 1 ...
+//! ```
+//!
+//! The file is sparse: a slot costs what was touched of it. A process claims a free slot, writes its log
+//! into the chunks of two streams, and leaves the slot for the recorder to drain and free.
+//!
+//! Protocol of a chunk: FREE -> (engine) FILLING -> FULL -> (recorder) FREE. Within FILLING, `committed` bytes
+//! are whole events, so that whatever kills the engine, the recorder can still take them.
+//!
+//! Invariants:
+//! 1. A slot has one writer at a time: the thread of the guest that runs.
+//! 2. `committed` grows only over whole events; it is stored with release after their bytes.
+//! 3. Chunks of a stream are filled and drained round robin, in order.
+//! 4. The recorder trusts nothing in here: a guest may have scribbled over it.
+
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+/// First word of the file.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"retrochn");
+
+/// Version of this layout; recorder and engine come from one build, so a mismatch is a mix-up.
+pub const VERSION: u32 = 1;
+
+/// Size of a page.
+const PAGE: usize = 4096;
+
+/// How many processes can be recorded at once.
+pub const SLOTS: usize = 4096;
+
+/// Offset of the first slot.
+pub const SLOTS_START: usize = PAGE;
+
+/// Bytes of a slot's header.
+pub const HEADER_SIZE: usize = 4 * PAGE;
+
+/// The streams of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Stream {
+    /// Everything that happens, in order.
+    Main = 0,
+    /// Code bytes and file identities, which every interval needs.
+    Code = 1,
+}
+
+impl Stream {
+    /// Both.
+    pub const ALL: [Stream; 2] = [Stream::Main, Stream::Code];
+
+    /// Number of chunks.
+    pub const fn chunks(self) -> usize {
+        match self {
+            Stream::Main => 8,
+            Stream::Code => 2,
+        }
+    }
+
+    /// Bytes of a chunk.
+    pub const fn chunk_size(self) -> usize {
+        match self {
+            Stream::Main => 256 << 10,
+            Stream::Code => 128 << 10,
+        }
+    }
+
+    /// Offset of a chunk's bytes from the start of its slot.
+    pub const fn chunk_offset(self, chunk: usize) -> usize {
+        match self {
+            Stream::Main => HEADER_SIZE + chunk * Stream::Main.chunk_size(),
+            Stream::Code => {
+                HEADER_SIZE
+                    + Stream::Main.chunks() * Stream::Main.chunk_size()
+                    + chunk * Stream::Code.chunk_size()
+            }
+        }
+    }
+}
+
+/// Bytes of a slot.
+pub const SLOT_SIZE: usize = HEADER_SIZE
+    + Stream::Main.chunks() * Stream::Main.chunk_size()
+    + Stream::Code.chunks() * Stream::Code.chunk_size();
+
+/// Bytes of the whole file.
+pub const FILE_SIZE: usize = SLOTS_START + SLOTS * SLOT_SIZE;
+
+/// Offset of a slot in the file.
+pub const fn slot_offset(slot: usize) -> usize {
+    SLOTS_START + slot * SLOT_SIZE
+}
+
+/// The first page. Zeroes are valid.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Control {
+    /// [`MAGIC`]
+    pub magic: u64,
+    /// [`VERSION`]
+    pub version: u32,
+    /// The recorder's process id.
+    pub recorder: AtomicI32,
+    /// Futex that engines bump when there is something to drain.
+    pub doorbell: AtomicU32,
+    /// Nonzero while the recorder sleeps on the doorbell: only then is a wake-up worth a system call.
+    pub sleeping: AtomicU32,
+    /// Nonzero when the recorder has given up (a full disk): engines stop logging and let their guests run on.
+    pub closed: AtomicU32,
+    /// Instructions per interval; 0 lets the engine decide by the cost of a reset.
+    pub interval: AtomicU64,
+    /// Seed of the chaos scheduler, if [`Control::chaos_on`].
+    pub chaos: AtomicU64,
+    /// Whether the scheduler varies slices and picks.
+    pub chaos_on: AtomicU32,
+    /// Whether forked and executed children are recorded too.
+    pub follow: AtomicU32,
+    /// Number that the next log gets; logs count from 0.
+    pub next_log: AtomicU64,
+    /// Processes that found no free slot and ran on unrecorded.
+    pub unrecorded: AtomicU64,
+    /// Where to start looking for a free slot.
+    pub hint: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Control>() <= PAGE);
+
+/// States of a slot.
+pub mod slot_state {
+    /// Nobody's.
+    pub const FREE: u32 = 0;
+    /// A process is filling in the header.
+    pub const CLAIMED: u32 = 1;
+    /// A process writes its log here.
+    pub const LIVE: u32 = 2;
+    /// The process has nothing more to say; what is committed is to be drained.
+    pub const ENDED: u32 = 3;
+}
+
+/// States of a chunk.
+pub mod chunk_state {
+    /// The engine may fill it.
+    pub const FREE: u32 = 0;
+    /// The engine is filling it.
+    pub const FILLING: u32 = 1;
+    /// The recorder may take it.
+    pub const FULL: u32 = 2;
+}
+
+/// One chunk of a stream.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Chunk {
+    /// One of [`chunk_state`]; also the futex an engine waits on for it to become free.
+    pub state: AtomicU32,
+    /// Bytes of whole events in it.
+    pub committed: AtomicU32,
+    /// Time that its first event's difference counts from.
+    pub base_time: AtomicU64,
+    /// Number of the interval it begins in.
+    pub interval: AtomicU64,
+}
+
+/// What a process counts while it is recorded; copied into the recording when it ends, whatever ends it.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Counts {
+    /// Events by kind (see [`crate::log`]).
+    pub events: [AtomicU64; 32],
+    /// Bytes of log by kind.
+    pub bytes: [AtomicU64; 32],
+    /// System calls by number; what is beyond goes to the last entry.
+    pub syscalls: [AtomicU32; 512],
+    /// Signals delivered, by number.
+    pub signals: [AtomicU32; 65],
+    /// Threads that ever were.
+    pub threads: AtomicU32,
+    /// Intervals begun.
+    pub intervals: AtomicU64,
+}
+
+/// Which kind of start a log has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Origin {
+    /// The program that was recorded.
+    First = 0,
+    /// A copy made by `fork`.
+    Fork = 1,
+    /// A program executed in place of another.
+    Exec = 2,
+}
+
+impl Origin {
+    /// From its number.
+    pub fn from_number(number: u64) -> Option<Origin> {
+        [Origin::First, Origin::Fork, Origin::Exec].into_iter().find(|&o| o as u64 == number)
+    }
+}
+
+/// Head of a slot. The first page is mapped by the engine where emitted code counts instructions.
+#[repr(C)]
+#[derive(Debug)]
+pub struct SlotHeader {
+    /// Emitted code counts up to zero here: the time is `deadline + clock`, wrapping.
+    pub clock: AtomicU64,
+    /// See [`SlotHeader::clock`].
+    pub deadline: AtomicU64,
+    /// Keeps the page of the clock apart.
+    padding: [u64; 510],
+    /// One of [`slot_state`].
+    pub state: AtomicU32,
+    /// Process id of its writer.
+    pub pid: AtomicI32,
+    /// Number of the log.
+    pub log: AtomicU64,
+    /// Log of the parent, or of the program before; meaningless for [`Origin::First`].
+    pub parent: AtomicU64,
+    /// [`Origin`] by number.
+    pub origin: AtomicU32,
+    /// How the process ended as far as it could tell: see [`ended`].
+    pub ended: AtomicU32,
+    /// Exit status or signal number.
+    pub end_code: AtomicU32,
+    /// Chunks of [`Stream::Main`].
+    pub main: [Chunk; Stream::Main.chunks()],
+    /// Chunks of [`Stream::Code`].
+    pub code: [Chunk; Stream::Code.chunks()],
+    /// Statistics.
+    pub counts: Counts,
+}
+
+const _: () = assert!(size_of::<SlotHeader>() <= HEADER_SIZE);
+
+/// How a log ended.
+pub mod ended {
+    /// Without a word: killed, or still running.
+    pub const UNKNOWN: u32 = 0;
+    /// `exit_group`, or the last thread's `exit`; the code is the status.
+    pub const EXITED: u32 = 1;
+    /// By a fault or a signal that the engine saw; the code is the signal.
+    pub const SIGNALLED: u32 = 2;
+    /// It executed another program, which has its own log.
+    pub const EXECUTED: u32 = 3;
+    /// Recording stopped before the process ended (`--no-follow`, a recorder that gave up).
+    pub const STOPPED: u32 = 4;
+}
+
+impl SlotHeader {
+    /// The chunks of a stream.
+    pub fn chunks(&self, stream: Stream) -> &[Chunk] {
+        match stream {
+            Stream::Main => &self.main,
+            Stream::Code => &self.code,
+        }
+    }
+
+    /// Retired guest instructions so far.
+    pub fn time(&self) -> u64 {
+        let deadline = self.deadline.load(Ordering::Relaxed);
+        deadline.wrapping_add(self.clock.load(Ordering::Relaxed))
+    }
+}
