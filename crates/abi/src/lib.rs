@@ -12,4 +12,6 @@ pub mod channel;
 pub mod config;
 pub mod layout;
 pub mod log;
+pub mod signal_names;
 pub mod stats;
+pub mod syscall_names;

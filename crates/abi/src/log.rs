@@ -175,6 +175,7 @@ impl RegisterSet {
 
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the variants' texts tell of their fields")]
 pub enum Event<'a> {
     /// Before the instruction at this time executes, memory takes these bytes.
     Load { address: u64, bytes: &'a [u8] },

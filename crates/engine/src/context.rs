@@ -16,6 +16,7 @@
 
 use crate::signals::ThreadSignals;
 use core::sync::atomic::AtomicU32;
+use retro_abi::layout::{PAGE, SHADOW_DISTANCE};
 
 /// Entries of the branch table: indexed by the low 16 bits of the guest address, the one hash
 /// that needs neither flags nor a second scratch register (`movzx`).
@@ -24,11 +25,21 @@ pub const BRANCH_TABLE_ENTRIES: usize = 1 << 16;
 /// Bytes of the branch table.
 pub const BRANCH_TABLE_BYTES: usize = BRANCH_TABLE_ENTRIES * 8;
 
-/// Pages reserved for the context itself, right below GS.
-pub const CONTEXT_AREA: usize = 16 * 1024;
+/// Where in its page GS points: the same for every thread and while recording, so that the table starts
+/// a page in both cases.
+pub const GS_IN_PAGE: usize = (SHADOW_DISTANCE % PAGE) as usize;
+
+/// Memory reserved for the context itself, right below GS.
+pub const CONTEXT_AREA: usize = 16 * 1024 + GS_IN_PAGE;
 
 /// GS displacement of the jump table.
 pub const JUMP_TABLE: i32 = -((CONTEXT_AREA + BRANCH_TABLE_BYTES) as i32);
+
+/// GS displacement of the page that counts instructions while recording (see `retro_abi::channel`).
+pub const CLOCK_PAGE: i32 = JUMP_TABLE - PAGE as i32;
+
+/// GS displacement of the clock.
+pub const CLOCK: i32 = CLOCK_PAGE;
 
 /// A general-purpose register, numbered as in instruction encodings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -122,11 +133,20 @@ pub enum ExitKind {
     ModifiedCode = 7,
     /// A guest that has set the trap flag has executed one instruction.
     Stepped = 8,
+    /// A load found memory and its shadow different; `exit_index` names the place.
+    Mismatch = 9,
+    /// The clock has reached its deadline; `exit_index` names where to go on.
+    Deadline = 10,
+    /// An instruction is about to touch memory in a way that only the engine can follow; `exit_index`
+    /// names it.
+    BeforeAccess = 11,
+    /// That instruction is done.
+    AfterAccess = 12,
 }
 
 impl ExitKind {
     /// All of them, in the order of their numbers, which assembly stores.
-    pub const ALL: [ExitKind; 9] = [
+    pub const ALL: [ExitKind; 13] = [
         ExitKind::Direct,
         ExitKind::Indirect,
         ExitKind::Syscall,
@@ -136,6 +156,10 @@ impl ExitKind {
         ExitKind::Continue,
         ExitKind::ModifiedCode,
         ExitKind::Stepped,
+        ExitKind::Mismatch,
+        ExitKind::Deadline,
+        ExitKind::BeforeAccess,
+        ExitKind::AfterAccess,
     ];
 }
 
@@ -163,6 +187,14 @@ pub mod slot {
     pub const OPERAND_SECOND: u8 = 5;
     /// Scratch of a policy's instrumentation.
     pub const POLICY: u8 = 6;
+    /// Second scratch of a policy's instrumentation.
+    pub const POLICY_SECOND: u8 = 7;
+    /// rax while flags are saved or restored.
+    pub const FLAGS_RAX: u8 = 8;
+    /// The guest's arithmetic flags, as `lahf` and `seto al` leave them in ax.
+    pub const FLAGS: u8 = 9;
+    /// How many there are.
+    pub const COUNT: usize = 10;
 }
 
 /// Counters that the `Count` policy's emitted code increments.
@@ -185,11 +217,13 @@ pub mod counter {
 #[repr(C, align(64))]
 pub struct Context {
     /// Where emitted code keeps a guest register while it uses the real one.
-    pub spill: [u64; 8],
+    pub spill: [u64; slot::COUNT],
     /// Counters of the `Count` policy.
     pub counters: [u64; counter::COUNT],
     /// The guest's integer registers while the engine runs.
     pub registers: Registers,
+    /// The guest's FS base, kept up to date while recording.
+    pub guest_fs_base: u64,
     /// The GS base the guest believes in.
     pub guest_gs_base: u64,
     /// Cache address that the entry assembly jumps to.
@@ -198,6 +232,8 @@ pub struct Context {
     pub engine_stack: u64,
     /// This context's own address.
     pub me: u64,
+    /// Where the context lies when its thread does not run the guest; the same as `me` unless recording.
+    pub home: u64,
     /// Target of an indirect exit.
     pub exit_target: u64,
     /// [`ExitKind`] of the last exit.
@@ -207,8 +243,15 @@ pub struct Context {
     /// Nonzero when a signal waits for delivery; checked on the way into the cache and before
     /// guest system calls.
     pub pending: AtomicU32,
-    /// Nonzero while the thread single-steps to the next guest instruction boundary.
+    /// Nonzero while the thread single-steps to the next guest instruction boundary; then what is pending
+    /// does not keep it from entering the cache.
     pub stepping: u32,
+    /// Whether `enter_target` lies in the middle of a block, where there may be no boundary.
+    pub inside: bool,
+    /// The system call that the thread is in, by number plus one.
+    pub in_syscall: u32,
+    /// What the clock is off by, because the thread left a block in the middle.
+    pub unsettled: i32,
     /// Selectors the guest loaded into GS, which the engine must not load.
     pub guest_gs_selector: u32,
     /// Whether the guest has set the trap flag.
@@ -223,6 +266,13 @@ pub struct Context {
     pub signals: ThreadSignals,
     /// State of the thread for the engine's thread list.
     pub thread: crate::threads::ThreadState,
+}
+
+impl Context {
+    /// Kernel thread id.
+    pub fn tid(&self) -> u32 {
+        self.thread.tid.load(core::sync::atomic::Ordering::Relaxed) as u32
+    }
 }
 
 const _: () = assert!(size_of::<Context>() <= CONTEXT_AREA);

@@ -9,7 +9,8 @@ use crate::guest_memory as guest;
 use crate::lock::{Guard, Lock};
 use crate::maps::AddressSpace;
 use crate::policy::{Count, Events, Policy, Run};
-use crate::signals::{self, Fault, PENDING_KICK, PENDING_SIGNAL};
+use crate::record::{self, Record};
+use crate::signals::{self, Fault, PENDING_DEADLINE, PENDING_KICK, PENDING_SIGNAL};
 use crate::{emulate, sys, syscalls, threads};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -69,6 +70,7 @@ pub fn events_of(policy: config::Policy) -> &'static dyn Events {
     match policy {
         config::Policy::Run => &Run,
         config::Policy::Count => &Count,
+        config::Policy::Record => &Record,
     }
 }
 
@@ -77,6 +79,7 @@ pub fn install(cache: CodeCache, space: AddressSpace, heap_start: u64, fixed: Fi
     let translate: Translate = match fixed.policy {
         config::Policy::Run => translate_with::<Run>,
         config::Policy::Count => translate_with::<Count>,
+        config::Policy::Record => translate_with::<Record>,
     };
     let heap = (heap_start, heap_start);
     let engine = Engine { cache: cache.publish(), space, heap, generation: 0, translate };
@@ -149,6 +152,20 @@ pub extern "C" fn retro_dispatch(context: &mut Context) {
         }
     }
     context.thread.in_cache.store(0, Ordering::Release);
+    if context.unsettled != 0 {
+        record::settle(context);
+    }
+    if matches!(kind, Mismatch | Deadline | BeforeAccess | AfterAccess) {
+        context.stepping = 0;
+        if !record::exit(context, kind) {
+            resume(context, From::Anywhere);
+        }
+        return;
+    }
+    if kind == Continue && context.inside {
+        return record::go_on_inside(context);
+    }
+    context.inside = false;
     let fixed = fixed();
     if fixed.counting {
         count_exit(fixed.stats, kind);
@@ -175,6 +192,7 @@ pub extern "C" fn retro_dispatch(context: &mut Context) {
             forget_block(exit_target);
         }
         Asynchronous | Continue | Stepped => {}
+        Mismatch | Deadline | BeforeAccess | AfterAccess => {}
     }
     if trapped {
         let trap = signals::Fault::step(context.registers.rip);
@@ -207,6 +225,10 @@ fn count_exit(stats: &Stats, kind: ExitKind) {
         ExitKind::Asynchronous => &stats.exits_signal,
         ExitKind::ModifiedCode => &stats.exits_modified_code,
         ExitKind::Continue | ExitKind::Stepped => return,
+        ExitKind::Mismatch
+        | ExitKind::Deadline
+        | ExitKind::BeforeAccess
+        | ExitKind::AfterAccess => return,
     };
     Stats::add(counter, 1);
 }
@@ -219,6 +241,11 @@ fn resume(context: &mut Context, mut from: From) {
         if context.pending.load(Ordering::Relaxed) & PENDING_SIGNAL != 0 {
             signals::deliver_pending(context);
             from = From::Anywhere;
+            continue;
+        }
+        if context.pending.load(Ordering::Relaxed) & PENDING_DEADLINE != 0 {
+            context.pending.fetch_and(!PENDING_DEADLINE, Ordering::Relaxed);
+            record::process::deadline(context);
             continue;
         }
         if context.guest_trap_flag {
@@ -319,7 +346,14 @@ fn translate(engine: &mut Engine, pc: u64, from: From) -> Result<u32, Trouble> {
                 return Err(Trouble::Fault(Fault::page(address, mapping, Fault::FETCH)));
             }
             Err(Failure::Fetch) => {}
-            other => return Ok(other?),
+            other => {
+                let block = other?;
+                if record::active() {
+                    let len = engine.cache.blocks[block].guest_len as usize;
+                    record::code(pc, &code[..len]);
+                }
+                return Ok(block);
+            }
         }
     }
     Err(Trouble::Fault(Fault::page(pc + in_page as u64, None, Fault::FETCH)))
@@ -384,6 +418,14 @@ fn flush(engine: &mut Engine, context: &mut Context) {
     threads::with_world_stopped(context, cache::reset_branch_table);
 }
 
+/// The guest can look at the state of faults from now on: blocks that cut corners there are thrown away.
+pub fn translate_precisely(context: &mut Context) {
+    let mut engine = engine();
+    if engine.cache.make_precise() {
+        flush(&mut engine, context);
+    }
+}
+
 /// A block found its bytes changed.
 fn forget_block(pc: u64) {
     let mut engine = engine();
@@ -398,6 +440,7 @@ fn fault(context: &mut Context) -> From {
         return from;
     }
     let arrived = context.signals.fault;
+    record::access::faulted();
     signals::deliver_fault(context, &arrived);
     From::Anywhere
 }

@@ -45,6 +45,37 @@ impl Segment {
     }
 }
 
+/// The build-id in the first bytes of an ELF file, if its note lies there.
+pub fn build_id(head: &[u8]) -> Option<&[u8]> {
+    const PT_NOTE: u32 = 4;
+    const NT_GNU_BUILD_ID: u32 = 3;
+    let word =
+        |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?) as usize);
+    let wide =
+        |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?) as usize);
+    if !head.starts_with(b"\x7fELF\x02") {
+        return None;
+    }
+    let (table, count) = (wide(32)?, word(56)? & 0xffff);
+    for index in 0..count {
+        let header = table.checked_add(index * PROGRAM_HEADER_LEN)?;
+        if word(header)? as u32 != PT_NOTE {
+            continue;
+        }
+        let (mut at, len) = (wide(header.checked_add(8)?)?, wide(header.checked_add(32)?)?);
+        let end = at.checked_add(len)?.min(head.len());
+        while at.checked_add(12)? <= end {
+            let (name, size, kind) = (word(at)?, word(at + 4)?, word(at + 8)?);
+            let body = at.checked_add(12)?.checked_add(name.next_multiple_of(4))?;
+            if kind as u32 == NT_GNU_BUILD_ID && head.get(at + 12..at + 16) == Some(b"GNU\0") {
+                return head.get(body..body.checked_add(size.min(64))?);
+            }
+            at = body.checked_add(size.next_multiple_of(4))?;
+        }
+    }
+    None
+}
+
 /// What an executable wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Executable {

@@ -107,6 +107,22 @@ global_asm!(
     "retro_asm_exit_modified:",
     "mov dword ptr gs:[{exit_kind}], {kind_modified}",
     "jmp retro_asm_exit_common",
+    ".globl retro_asm_exit_mismatch",
+    "retro_asm_exit_mismatch:",
+    "mov dword ptr gs:[{exit_kind}], {kind_mismatch}",
+    "jmp retro_asm_exit_common",
+    ".globl retro_asm_exit_deadline",
+    "retro_asm_exit_deadline:",
+    "mov dword ptr gs:[{exit_kind}], {kind_deadline}",
+    "jmp retro_asm_exit_common",
+    ".globl retro_asm_exit_before_access",
+    "retro_asm_exit_before_access:",
+    "mov dword ptr gs:[{exit_kind}], {kind_before_access}",
+    "jmp retro_asm_exit_common",
+    ".globl retro_asm_exit_after_access",
+    "retro_asm_exit_after_access:",
+    "mov dword ptr gs:[{exit_kind}], {kind_after_access}",
+    "jmp retro_asm_exit_common",
     ".globl retro_asm_exit_direct",
     "retro_asm_exit_direct:",
     "mov dword ptr gs:[{exit_kind}], {kind_direct}",
@@ -151,6 +167,7 @@ global_asm!(
     "xchg gs:[{in_cache}], eax",
     "cmp dword ptr gs:[{pending}], 0",
     "jne 4f",
+    "5:",
     "push qword ptr gs:[{rflags}]",
     "popfq",
     "mov rax, gs:[{rax}]",
@@ -171,6 +188,9 @@ global_asm!(
     "mov rsp, gs:[{rsp}]",
     "jmp qword ptr gs:[{enter_target}]",
     "4:",
+    // A thread that steps to the next boundary is stopped there.
+    "cmp dword ptr gs:[{stepping}], 0",
+    "jne 5b",
     "mov dword ptr gs:[{exit_kind}], {kind_continue}",
     "jmp retro_asm_call_engine",
     ".globl retro_asm_enter_end",
@@ -197,6 +217,11 @@ global_asm!(
     kind_emulate = const ExitKind::Emulate as u32,
     kind_continue = const ExitKind::Continue as u32,
     kind_modified = const ExitKind::ModifiedCode as u32,
+    kind_mismatch = const ExitKind::Mismatch as u32,
+    kind_deadline = const ExitKind::Deadline as u32,
+    kind_before_access = const ExitKind::BeforeAccess as u32,
+    kind_after_access = const ExitKind::AfterAccess as u32,
+    stepping = const gs_offset!(stepping),
     without_trap_flag = const !0x100i32,
     rax = const register_offset(0),
     rcx = const register_offset(1),
@@ -351,6 +376,10 @@ unsafe extern "C" {
     fn retro_asm_exit_emulate();
     fn retro_asm_exit_modified();
     fn retro_asm_exit_direct();
+    fn retro_asm_exit_mismatch();
+    fn retro_asm_exit_deadline();
+    fn retro_asm_exit_before_access();
+    fn retro_asm_exit_after_access();
     fn retro_asm_enter();
     fn retro_asm_enter_end();
     fn retro_asm_from_handler();
@@ -391,6 +420,14 @@ pub mod target {
         exit_modified = retro_asm_exit_modified;
         /// Exit of an unlinked direct branch.
         exit_direct = retro_asm_exit_direct;
+        /// Exit of a load that found memory and shadow different.
+        exit_mismatch = retro_asm_exit_mismatch;
+        /// Exit of the clock.
+        exit_deadline = retro_asm_exit_deadline;
+        /// Exit before an access that the engine follows.
+        exit_before_access = retro_asm_exit_before_access;
+        /// Exit behind it.
+        exit_after_access = retro_asm_exit_after_access;
         /// Where the signal handler sends a thread that must enter the engine.
         from_handler = retro_asm_from_handler;
         /// The restorer of the engine's own signal handlers.

@@ -36,6 +36,7 @@ pub mod lock;
 pub mod maps;
 pub mod memory;
 pub mod policy;
+pub mod record;
 pub mod signals;
 pub mod start;
 pub mod sys;

@@ -3,6 +3,7 @@
 use crate::cache::pages::real_protection;
 use crate::elf::{self, Executable};
 use crate::maps::{AddressSpace, Backing, Mapping, STACK_TOP};
+use crate::record::{self, maps::Source};
 use crate::sys::{self, Errno, Result};
 use alloc::vec::Vec;
 use linux_raw_sys::auxvec as aux;
@@ -57,6 +58,8 @@ fn load_segment(
         let offset = segment.offset - (address - start);
         map(start, mapped_to, prot, c::MAP_PRIVATE, fd, offset)?;
         space.insert(Mapping { start, end: mapped_to, prot, backing: Backing::File });
+        let source = Some(Source { fd, offset });
+        record::maps::mapped(start, mapped_to - start, prot, c::MAP_PRIVATE, source);
         if segment.memory_len > segment.file_len && prot & c::PROT_WRITE != 0 {
             let tail = (mapped_to.min(end) - file_end) as usize;
             // SAFETY: the rest of the last page of a private, writable mapping just made.
@@ -66,6 +69,8 @@ fn load_segment(
     if end > mapped_to {
         map(mapped_to, end, prot, c::MAP_PRIVATE | c::MAP_ANONYMOUS, -1, 0)?;
         space.insert(Mapping { start: mapped_to, end, prot, backing: Backing::Anonymous });
+        let flags = c::MAP_PRIVATE | c::MAP_ANONYMOUS;
+        record::maps::mapped(mapped_to, end - mapped_to, prot, flags, None);
     }
     Ok(())
 }
@@ -154,6 +159,7 @@ pub fn build_stack(space: &mut AddressSpace, initial: &Initial) -> Result<Stack>
         prot,
         backing: Backing::Stack,
     });
+    record::maps::mapped(space.stack_floor(), STACK_TOP - space.stack_floor(), prot, flags, None);
 
     let mut out = Builder { at: STACK_TOP };
     out.push(&[0; 8]);

@@ -11,7 +11,7 @@
 //! `POLICY*`, `lea` instead of `add`), never touches the guest's stack, and declares what it spills so
 //! that the guest's state stays recoverable at every byte.
 
-use crate::context::{Context, Gpr, counter, counter_offset, slot};
+use crate::context::{Context, Gpr, Registers, counter, counter_offset, slot};
 use crate::translate::emit::Emitter;
 use crate::translate::liveness::Dead;
 use iced_x86::{Instruction, OpAccess, UsedMemory};
@@ -28,6 +28,7 @@ pub enum Nondeterministic {
     Rdseed,
     Rdpid,
     Rdpru,
+    Xgetbv,
 }
 
 /// The decoded guest instructions of a block.
@@ -44,6 +45,9 @@ pub trait Policy: Events {
 
     /// Whether [`Policy::block_entry`] emits anything.
     const BLOCK_ENTRY: bool;
+
+    /// Whether memory has a shadow that emitted code keeps (see [`crate::record::weave`]).
+    const RECORDS: bool = false;
 
     /// At the start of a block, before its first guest instruction; `dead` may be destroyed.
     fn block_entry(&mut self, out: &mut Emitter, block: &Decoded, dead: Dead) {
@@ -79,8 +83,8 @@ pub trait Events: Sync {
     }
 
     /// A system call has been executed; its result is in the context's registers.
-    fn syscall_exit(&self, context: &mut Context, number: u64, stats: &Stats) {
-        let _ = (context, number, stats);
+    fn syscall_exit(&self, context: &mut Context, number: u64, args: &[u64; 6], stats: &Stats) {
+        let _ = (context, number, args, stats);
     }
 
     /// A signal is about to be delivered to a guest handler.
@@ -89,8 +93,14 @@ pub trait Events: Sync {
     }
 
     /// A nondeterministic instruction has been executed; its outputs are in the context.
-    fn nondeterministic(&self, context: &mut Context, what: Nondeterministic, stats: &Stats) {
-        let _ = (context, what, stats);
+    fn nondeterministic(
+        &self,
+        context: &mut Context,
+        before: &Registers,
+        what: Nondeterministic,
+        stats: &Stats,
+    ) {
+        let _ = (context, before, what, stats);
     }
 }
 
@@ -175,7 +185,7 @@ impl Events for Count {
         Stats::add(&stats.signals, 1);
     }
 
-    fn nondeterministic(&self, _: &mut Context, _: Nondeterministic, stats: &Stats) {
+    fn nondeterministic(&self, _: &mut Context, _: &Registers, _: Nondeterministic, stats: &Stats) {
         Stats::add(&stats.nondeterministic, 1);
     }
 }

@@ -6,6 +6,7 @@ use crate::dispatch::{self, Fixed};
 use crate::exec::{self, Refused, Resolved};
 use crate::loader::{self, Initial, Loaded, Stack};
 use crate::maps::{AddressSpace, Backing, HEAP_START, Mapping};
+use crate::record;
 use crate::signals::{self, frame};
 use crate::sys::{self, Errno};
 use crate::{entry, syscalls, threads};
@@ -103,7 +104,7 @@ pub unsafe fn start(stack: *const u64) -> ! {
     let config = variable
         .and_then(|v| v.strip_prefix(VARIABLE.as_bytes()))
         .and_then(|v| Config::parse(&v[..v.len() - 1]).ok());
-    let Some(config) = config else {
+    let Some(mut config) = config else {
         sys::complain(format_args!(
             "this is the engine of `retro`; start programs with `retro run`"
         ));
@@ -118,10 +119,18 @@ pub unsafe fn start(stack: *const u64) -> ! {
     arguments.extend(own_arguments.iter().skip(skip));
 
     syscalls::limits::adopt();
+    let path = executable_path(resolved.fd, &resolved.name);
+    if config.policy == retro_abi::config::Policy::Record {
+        let program = record::process::Program {
+            path: &path,
+            arguments: &arguments,
+            environment: &received.environment,
+        };
+        begin_recording(&mut config, &program);
+    }
     let (stack_limit, _) = sys::resource_limit(c::RLIMIT_STACK);
     let mut space = AddressSpace::new(stack_limit);
     reserve_vdso(&mut space, &received);
-    let path = executable_path(resolved.fd, &resolved.name);
     let (program, interpreter) = load(&mut space, &resolved);
     let initial = Initial {
         arguments: &arguments,
@@ -164,9 +173,26 @@ pub unsafe fn start(stack: *const u64) -> ! {
     context.registers.rip = entry_point;
     context.registers.rflags = 0x202;
     context.exit_kind = ExitKind::Continue as u32;
+    let context =
+        if record::watching() { record::process::begin_first_thread(context) } else { context };
     signals::set_mask(context, mask);
     // SAFETY: GS points behind the context; the initial stack is not used again.
     unsafe { entry::start() }
+}
+
+/// Starts the log. A child that cannot have one runs on without; the first program does not start.
+fn begin_recording(config: &mut Config<'static>, program: &record::process::Program) {
+    let Err(error) = record::process::begin(config, program) else { return };
+    if config.previous.is_some() {
+        config.policy = retro_abi::config::Policy::Run;
+        return;
+    }
+    sys::complain(format_args!(
+        "cannot record: no memory for the shadow or no access to the recorder (error {}); \
+         check `ulimit -v` and vm.overcommit_memory",
+        error.0
+    ));
+    sys::exit_group(125)
 }
 
 /// The program to load, from the descriptor of an earlier engine or from its path.

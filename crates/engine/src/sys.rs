@@ -135,6 +135,11 @@ pub fn map_shared(len: u64, fd: i32) -> Result<u64> {
     map_own(len, c::PROT_READ | c::PROT_WRITE, c::MAP_SHARED, fd)
 }
 
+/// Any other advice about memory of the engine's own; a hint that may fail.
+pub fn advise(addr: u64, len: u64, advice: u32) {
+    let _ = call!(__NR_madvise, addr, len, advice);
+}
+
 /// Asks for huge pages; a hint that may fail.
 pub fn advise_huge_pages(addr: u64, len: u64) {
     let _ = call!(__NR_madvise, addr, len, c::MADV_HUGEPAGE);
@@ -288,6 +293,32 @@ pub mod arch {
 pub fn futex_wait(word: &core::sync::atomic::AtomicU32, expected: u32) {
     let op = c::FUTEX_WAIT | c::FUTEX_PRIVATE_FLAG;
     let _ = call!(__NR_futex, word.as_ptr(), op, expected, 0);
+}
+
+/// The same, for so many seconds at most.
+pub fn futex_wait_for(word: &core::sync::atomic::AtomicU32, expected: u32, seconds: u64) {
+    let op = c::FUTEX_WAIT | c::FUTEX_PRIVATE_FLAG;
+    let timeout = [seconds, 0];
+    let _ = call!(__NR_futex, word.as_ptr(), op, expected, timeout.as_ptr());
+}
+
+/// The calling thread's FS base.
+pub fn fs_base() -> u64 {
+    let mut base = 0u64;
+    let _ = arch_prctl(arch::GET_FS, &raw mut base as u64);
+    base
+}
+
+/// The time of day: seconds since 1970 and nanoseconds.
+pub fn wall_clock() -> (u64, u32) {
+    let mut time = [0u64; 2];
+    let _ = call!(__NR_clock_gettime, c::CLOCK_REALTIME, time.as_mut_ptr());
+    (time[0], time[1] as u32)
+}
+
+/// The parent's process id.
+pub fn getppid() -> i32 {
+    call!(__NR_getppid).map_or(0, |pid| pid as i32)
 }
 
 /// Wakes up to `count` sleepers.

@@ -11,7 +11,9 @@
 //!    cleared after the exit record has been read, so a flush that sees it clear cannot be surprised.
 
 use crate::cache;
-use crate::context::{BRANCH_TABLE_BYTES, CONTEXT_AREA, CONTEXT_SIZE, Context, Registers, counter};
+use crate::context::{
+    BRANCH_TABLE_BYTES, CONTEXT_AREA, CONTEXT_SIZE, Context, Registers, counter, slot,
+};
 use crate::entry;
 use crate::lock::Lock;
 use crate::signals::{self, Handlers, PENDING_KICK, ThreadSignals};
@@ -34,6 +36,8 @@ pub struct ThreadState {
     pub in_use: AtomicU32,
     /// Nonzero while the thread may be executing cache code.
     pub in_cache: AtomicU32,
+    /// Set when the thread's turn to run the guest has come (see [`crate::record::schedule`]).
+    pub turn: AtomicU32,
     /// Kernel process id: not the same for all contexts while a `vfork` child borrows the memory.
     pub pid: AtomicI32,
     /// Kernel thread id.
@@ -77,6 +81,9 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
         context.signals = ThreadSignals::new(mask);
         context.pending.store(0, Ordering::Relaxed);
         context.stepping = 0;
+        context.inside = false;
+        context.in_syscall = 0;
+        context.unsettled = 0;
         context.guest_trap_flag = false;
         context.trap_armed = false;
         context.counters = [0; counter::COUNT];
@@ -93,18 +100,23 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
     // multiple of the alignment.
     let context = unsafe {
         place.write(Context {
-            spill: [0; 8],
+            spill: [0; slot::COUNT],
             counters: [0; counter::COUNT],
             registers: Registers::default(),
+            guest_fs_base: 0,
             guest_gs_base: 0,
             enter_target: 0,
             engine_stack,
             me: place as u64,
+            home: place as u64,
             exit_target: 0,
             exit_kind: 0,
             exit_index: 0,
             pending: AtomicU32::new(0),
             stepping: 0,
+            inside: false,
+            in_syscall: 0,
+            unsettled: 0,
             guest_gs_selector: 0,
             guest_trap_flag: false,
             trap_armed: false,
@@ -114,6 +126,7 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
             thread: ThreadState {
                 in_use: AtomicU32::new(1),
                 in_cache: AtomicU32::new(0),
+                turn: AtomicU32::new(0),
                 pid: AtomicI32::new(0),
                 tid: AtomicI32::new(0),
                 borrows_memory: false,
@@ -145,6 +158,17 @@ fn map_table(at: u64) -> sys::Result<()> {
     mapped.map(drop)
 }
 
+/// Makes a branch table of memory that holds zeroes.
+pub fn fill_table(at: u64) {
+    if map_table(at).is_err() {
+        // SAFETY: the caller has mapped the table's memory, and nobody uses it yet.
+        let table = unsafe {
+            core::slice::from_raw_parts_mut(at as *mut u64, crate::context::BRANCH_TABLE_ENTRIES)
+        };
+        table.fill(entry::target::jump_miss());
+    }
+}
+
 /// Makes the calling thread the owner of a context: GS and the signal stack.
 pub fn adopt(context: &mut Context) {
     let end = core::ptr::from_mut(context) as u64 + CONTEXT_SIZE as u64;
@@ -165,9 +189,15 @@ fn set_ids(context: &Context) {
 /// First code of a new thread, on its own engine stack, with all signals blocked.
 pub extern "C" fn retro_thread_start(context: &'static mut Context) -> ! {
     adopt(context);
+    context.guest_fs_base = sys::fs_base();
     if core::mem::take(&mut context.thread.reinstall_handlers) {
         signals::clear_handlers(&context.thread.handlers);
     }
+    let context = if crate::record::watching() {
+        crate::record::process::begin_thread(context)
+    } else {
+        context
+    };
     signals::set_mask(context, context.signals.mask);
     context.exit_kind = crate::context::ExitKind::Continue as u32;
     // SAFETY: GS points behind the context; nothing on this stack is needed.
@@ -176,9 +206,9 @@ pub extern "C" fn retro_thread_start(context: &'static mut Context) -> ! {
 
 /// After `fork`: only the calling thread exists in the child.
 pub fn after_fork(context: &mut Context) {
-    let me = core::ptr::from_mut(context);
+    let home = context.home as *mut Context;
     for thread in THREADS.lock().iter() {
-        if thread.0 != me {
+        if thread.0 != home {
             // SAFETY: the threads these contexts belonged to do not exist in this process.
             unsafe { (*thread.0).thread.in_use.store(0, Ordering::Relaxed) };
         }
@@ -190,6 +220,11 @@ pub fn after_fork(context: &mut Context) {
 /// Runs `action` while no other thread is in the cache, with every context, free ones included.
 /// The caller holds the engine's lock, which keeps threads that are out from coming back.
 pub fn with_world_stopped(context: &mut Context, mut action: impl FnMut(&mut Context)) {
+    if crate::record::watching() {
+        // The others are out of the cache, and use the table of this thread when they run.
+        action(context);
+        return;
+    }
     let me = core::ptr::from_mut(context);
     let threads = THREADS.lock();
     for thread in threads.iter().filter(|t| t.0 != me) {

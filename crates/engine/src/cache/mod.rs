@@ -17,14 +17,17 @@ pub mod lookup;
 pub mod pages;
 
 use crate::arena::Arena;
-use crate::context::{BRANCH_TABLE_ENTRIES, Context, Registers};
+use crate::context::{BRANCH_TABLE_ENTRIES, Context, Registers, slot};
 use crate::entry::target;
 use crate::gs_offset;
 use crate::policy::Policy;
+use crate::record::weave;
 use crate::sys;
 use crate::table::Table;
-use crate::translate::emit::{Emitter, GS_BIAS, Site, SpillRange};
-use crate::translate::{CannotTranslate, MAX_INSTRUCTIONS, MapEntry, Request, Translator, branch};
+use crate::translate::emit::{Emitter, FLAGS_REGISTER, GS_BIAS, Site, SpillRange};
+use crate::translate::{
+    CannotTranslate, MAX_INSTRUCTIONS, MapEntry, NOT_INTACT, Request, Translator, branch,
+};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use linux_raw_sys::general as c;
@@ -69,9 +72,16 @@ pub struct Block {
     incoming: u32,
     /// Next block of the same page, for the first and the last page it touches.
     pub next_in_page: [u32; 2],
+    /// Guest instructions in it.
+    instructions: u8,
+    /// Instruction in front of which a recording policy counts them all; none does with `NOT_COUNTED`.
+    counted_at: u8,
     /// Whether it can still be entered.
     pub valid: bool,
 }
+
+/// A block that nobody counts.
+const NOT_COUNTED: u8 = u8::MAX;
 
 impl Block {
     /// First page it touches.
@@ -115,6 +125,8 @@ pub struct Position {
     pub guest_len: u8,
     /// The block.
     pub block: u32,
+    /// What the clock must be moved by if the block is left here.
+    pub unsettled: i32,
 }
 
 /// Why a block could not be made.
@@ -132,6 +144,7 @@ struct View {
     map: *const Arena<MapEntry>,
     spills: *const Arena<SpillRange>,
     exits: *const Arena<Exit>,
+    sites: *const Arena<weave::Site>,
 }
 
 /// Number of flushes so far, published for [`exit_record`].
@@ -149,6 +162,14 @@ pub fn exit_record(index: u32) -> (u64, u32) {
     // thread counts as in the cache.
     let exits = unsafe { &*(*view).exits };
     (exits[index].target, GENERATION.load(Ordering::Acquire))
+}
+
+/// A site of a recording policy, read without a lock by a thread that counts as in the cache.
+pub fn site(index: u32) -> weave::Site {
+    let view = VIEW.load(Ordering::Acquire);
+    // SAFETY: as in `exit_record`.
+    let sites = unsafe { &*(*view).sites };
+    sites[index]
 }
 
 /// Set once, when the engine starts.
@@ -171,6 +192,7 @@ pub struct CodeCache {
     pub exits: Arena<Exit>,
     map: Arena<MapEntry>,
     spills: Arena<SpillRange>,
+    sites: Arena<weave::Site>,
     /// Valid blocks by guest address.
     by_pc: Table,
     /// Jump entries by guest address: offsets from the start of the cache.
@@ -233,6 +255,7 @@ impl CodeCache {
             exits: Arena::new(2 * blocks)?,
             map: Arena::new(8 * blocks)?,
             spills: Arena::new(4 * blocks)?,
+            sites: Arena::new(4 * blocks)?,
             by_pc: Table::new(1 << 10),
             jump_entries: Table::new(1 << 8),
             pages: pages::CodePages::new(),
@@ -250,6 +273,7 @@ impl CodeCache {
             map: &raw const cache.map,
             spills: &raw const cache.spills,
             exits: &raw const cache.exits,
+            sites: &raw const cache.sites,
         });
         VIEW.store(Box::into_raw(view), Ordering::Release);
         cache
@@ -308,6 +332,8 @@ impl CodeCache {
             jump_entry: how.jump_entry,
             checked: how.checked && !how.step,
             linkable: !how.step,
+            cold_address: self.cold,
+            first_site: self.sites.len() as u32,
         };
         self.translator
             .translate(policy, &request)
@@ -318,6 +344,14 @@ impl CodeCache {
         let map = self.map.extend(&translator.map).ok_or(Failure::Full)?;
         let spills = self.spills.extend(&translator.out.spills).ok_or(Failure::Full)?;
         write_code(self.hot, &translator.out.bytes);
+        let mut counted_at = NOT_COUNTED;
+        if P::RECORDS {
+            let weaver = &translator.weaver;
+            counted_at = weaver.counted_at() as u8;
+            self.sites.extend(&weaver.sites).ok_or(Failure::Full)?;
+            write_code(self.cold, &weaver.cold.bytes);
+            self.cold += weaver.cold.here() as u64;
+        }
         let block = Block {
             pc,
             body: (self.hot - CACHE_BASE) as u32 + translator.body as u32,
@@ -330,6 +364,8 @@ impl CodeCache {
             lead: translator.body as u16,
             incoming: NONE,
             next_in_page: [NONE; 2],
+            instructions: translator.instructions as u8,
+            counted_at,
             valid: true,
         };
         self.blocks.push(block).ok_or(Failure::Full)?;
@@ -459,6 +495,12 @@ impl CodeCache {
         self.counts.invalidated += 1;
     }
 
+    /// From now on the guest's whole state must be recoverable wherever it can fault; says whether that is news.
+    pub fn make_precise(&mut self) -> bool {
+        let settings = &mut self.translator.weaver.settings;
+        !core::mem::replace(&mut settings.precise, true)
+    }
+
     /// Throws everything away. No thread may be in the cache, and every thread's branch tables must
     /// be reset before it enters again.
     pub fn flush(&mut self) {
@@ -469,6 +511,7 @@ impl CodeCache {
         self.exits.clear();
         self.map.clear();
         self.spills.clear();
+        self.sites.clear();
         self.by_pc.clear();
         self.jump_entries.clear();
         self.pages.forget_blocks();
@@ -529,7 +572,7 @@ fn patch(exit: &Exit, to: u64) {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Saved {
     /// The spill slots.
-    pub spill: [u64; 8],
+    pub spill: [u64; slot::COUNT],
     /// The guest's GS base.
     pub gs_base: u64,
 }
@@ -562,14 +605,24 @@ pub fn recover(address: u64, registers: &mut Registers, saved: &Saved) -> Option
     let mut pc = block.pc;
     let mut start = 0u32;
     let mut position = None;
+    let mut instruction = 0;
     for entry in entries {
         let end = start + entry.cache_len as u32;
+        let guest_len = entry.guest_len & !NOT_INTACT;
         if within < end {
-            let (boundary, guest_len) = (within == start, entry.guest_len);
-            position = Some(Position { pc, boundary, guest_len, block: index as u32 });
+            let boundary = within == start && entry.guest_len & NOT_INTACT == 0;
+            // The count comes first in what is emitted for its instruction, before anything that can fault.
+            let counted = block.counted_at != NOT_COUNTED
+                && (instruction > block.counted_at
+                    || instruction == block.counted_at && within != start && guest_len != 0);
+            let whole = if counted { block.instructions as i32 } else { 0 };
+            let unsettled =
+                if block.counted_at == NOT_COUNTED { 0 } else { instruction as i32 - whole };
+            position = Some(Position { pc, boundary, guest_len, block: index as u32, unsettled });
             break;
         }
-        pc += entry.guest_len as u64;
+        pc += guest_len as u64;
+        instruction += (guest_len != 0) as u8;
         start = end;
     }
     let position = position?;
@@ -577,6 +630,11 @@ pub fn recover(address: u64, registers: &mut Registers, saved: &Saved) -> Option
     let emitted = within + block.lead as u32;
     for range in ranges {
         if (range.start as u32..range.end as u32).contains(&emitted) {
+            if range.register == FLAGS_REGISTER {
+                registers.rflags =
+                    with_saved_flags(registers.rflags, saved.spill[range.slot as usize]);
+                continue;
+            }
             let register = &mut registers.gpr[range.register as usize];
             *register = match range.slot {
                 GS_BIAS => register.wrapping_sub(saved.gs_base),
@@ -585,6 +643,13 @@ pub fn recover(address: u64, registers: &mut Registers, saved: &Saved) -> Option
         }
     }
     Some(position)
+}
+
+/// Flags with the arithmetic ones as `lahf; seto al` left them in ax.
+fn with_saved_flags(rflags: u64, ax: u64) -> u64 {
+    const LOW: u64 = 0xd5;
+    const OVERFLOW: u64 = 0x800;
+    rflags & !(LOW | OVERFLOW) | ax >> 8 & LOW | ((ax & 1) * OVERFLOW)
 }
 
 /// Forgets what a thread's branch table says, after a flush.

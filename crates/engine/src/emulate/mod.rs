@@ -8,7 +8,7 @@ mod x87;
 use crate::context::{Context, Gpr};
 use crate::dispatch::fixed;
 use crate::guest_memory as guest;
-use crate::policy::Nondeterministic as N;
+use crate::record;
 use crate::signals::{self, Fault};
 use crate::sys;
 use crate::translate::classify::{Class, classify};
@@ -44,11 +44,29 @@ pub fn instruction(context: &mut Context) {
     let len = guest::read_partial(pc, &mut bytes);
     let decoded = Decoder::with_ip(64, &bytes[..len], pc, decoder_options()).decode();
     let next = pc.wrapping_add(decoded.len() as u64);
+    let before = context.registers;
+    let class = classify(&decoded);
+    if class != Class::SaveX87 {
+        record::access::before_emulated(context, &decoded);
+    }
     context.registers.rip = next;
-    let stop = match execute(context, &decoded) {
-        Ok(()) => return,
+    let done = execute(context, &decoded);
+    if class == Class::SaveX87 {
+        record::access::stored_image(context, &decoded);
+    } else {
+        record::access::after_emulated();
+    }
+    let stop = match done {
+        Ok(()) => {
+            if let Class::Nondeterministic(what) = class {
+                let fixed = fixed();
+                fixed.events.nondeterministic(context, &before, what, fixed.stats);
+            }
+            return;
+        }
         Err(stop) => stop,
     };
+    record::uncount(context);
     context.registers.rip = pc;
     let fault = match stop {
         Stop::Memory(address) => memory_fault(&decoded, address, 0),
@@ -92,15 +110,15 @@ fn execute(context: &mut Context, decoded: &Instruction) -> Done {
     match decoded.mnemonic() {
         Mnemonic::Cpuid => {
             cpuid(context);
-            nondeterministic(context, N::Cpuid)
+            Ok(())
         }
         Mnemonic::Rdtsc => {
             rdtsc(context);
-            nondeterministic(context, N::Rdtsc)
+            Ok(())
         }
         Mnemonic::Rdtscp => {
             rdtscp(context);
-            nondeterministic(context, N::Rdtscp)
+            Ok(())
         }
         Mnemonic::Rdrand | Mnemonic::Rdseed => random(context, decoded),
         Mnemonic::Rdpid => {
@@ -109,7 +127,7 @@ fn execute(context: &mut Context, decoded: &Instruction) -> Done {
             // here as an engine error, which the classification rules out on machines without it.
             unsafe { asm!("rdpid {}", out(reg) id, options(nomem, nostack, preserves_flags)) };
             write_register(context, decoded.op0_register(), id);
-            nondeterministic(context, N::Rdpid)
+            Ok(())
         }
         Mnemonic::Rdpru => {
             let (low, high): (u64, u64);
@@ -121,8 +139,9 @@ fn execute(context: &mut Context, decoded: &Instruction) -> Done {
             }
             context.registers.set(Gpr::Rax, low);
             context.registers.set(Gpr::Rdx, high);
-            nondeterministic(context, N::Rdpru)
+            Ok(())
         }
+        Mnemonic::Xgetbv => extended_control(context),
         Mnemonic::Popf => pop_flags(context, 2),
         Mnemonic::Popfq => pop_flags(context, 8),
         Mnemonic::Iret => transfer::interrupt_return(context, 2),
@@ -158,12 +177,6 @@ fn execute(context: &mut Context, decoded: &Instruction) -> Done {
         Mnemonic::Lgs => segment::load_far_gs(context, decoded),
         _ => Err(Stop::Undefined),
     }
-}
-
-fn nondeterministic(context: &mut Context, what: N) -> Done {
-    let fixed = fixed();
-    fixed.events.nondeterministic(context, what, fixed.stats);
-    Ok(())
 }
 
 /// Value of a register of any size.
@@ -251,6 +264,22 @@ fn rdtscp(context: &mut Context) {
     context.registers.set(Gpr::Rcx, id);
 }
 
+/// `xgetbv`: which vector state there is (0), and which of it is in use (1).
+fn extended_control(context: &mut Context) -> Done {
+    let which = context.registers.get(Gpr::Rcx) as u32;
+    if which > 1 {
+        return Err(Stop::Protection(0));
+    }
+    let (low, high): (u32, u32);
+    // SAFETY: both registers exist wherever the engine runs: it needs xsave, and user mode may read them.
+    unsafe {
+        asm!("xgetbv", in("ecx") which, out("eax") low, out("edx") high, options(nomem, nostack));
+    }
+    context.registers.set(Gpr::Rax, low as u64);
+    context.registers.set(Gpr::Rdx, high as u64);
+    Ok(())
+}
+
 fn random(context: &mut Context, decoded: &Instruction) -> Done {
     let seed = decoded.mnemonic() == Mnemonic::Rdseed;
     let value: u64;
@@ -267,7 +296,7 @@ fn random(context: &mut Context, decoded: &Instruction) -> Done {
     write_register(context, decoded.op0_register(), value);
     // Carry tells success; the other arithmetic flags are cleared.
     context.registers.rflags = context.registers.rflags & !0x8d5 | carry as u64;
-    nondeterministic(context, if seed { N::Rdseed } else { N::Rdrand })
+    Ok(())
 }
 
 fn read_bytes(address: u64, bytes: u64) -> Result<u64, Stop> {

@@ -12,13 +12,14 @@ use crate::cache;
 use crate::context::{Context, Gpr, Registers};
 use crate::entry;
 use crate::guest_memory as guest;
+use crate::record;
 use crate::sys::{Errno, Result, SigAction};
 use core::arch::x86_64::{__cpuid_count, _xgetbv};
 use core::sync::atomic::{AtomicU64, Ordering};
 use linux_raw_sys::general as c;
 
 /// Largest xsave area this engine handles: AMX included.
-const MAX_XSAVE: usize = 12 * 1024;
+pub const MAX_XSAVE: usize = 12 * 1024;
 const MAGIC1: u32 = 0x4650_5853;
 const MAGIC2: u32 = 0x4650_5845;
 /// Offsets in the legacy area.
@@ -77,6 +78,11 @@ fn xgetbv() -> u64 {
 /// The features the frame saves.
 pub fn features() -> u64 {
     FEATURES.load(Ordering::Relaxed)
+}
+
+/// Bytes of the state that [`features`] take.
+pub fn area_size() -> usize {
+    AREA_SIZE.load(Ordering::Relaxed) as usize
 }
 
 /// Smallest alternate stack the kernel accepts.
@@ -171,6 +177,8 @@ pub fn push(context: &mut Context, arrived: &Arrived, action: &SigAction) -> Res
     let bytes =
         unsafe { core::slice::from_raw_parts((&raw const frame).cast::<u8>(), size_of::<Frame>()) };
     write_over_code(context, at, bytes)?;
+    record::wrote(fpstate, size as u64 + 4);
+    record::wrote(at, bytes.len() as u64);
 
     // A handler starts with vector state as a program does.
     restore_vectors(0)?;
@@ -215,6 +223,7 @@ pub fn reported_stack(context: &Context) -> AlternateStack {
 /// `rt_sigreturn`: everything comes back from the frame, which the handler may have changed.
 pub fn pop(context: &mut Context) -> Result<()> {
     let at = context.registers.get(Gpr::Rsp).wrapping_sub(8);
+    record::reads(at, size_of::<Frame>() as u64);
     // SAFETY: `Frame` is plain data.
     let frame: Frame = unsafe { guest::read_value(at)? };
     for (register, &position) in index::GPR.iter().enumerate() {
@@ -244,6 +253,7 @@ fn restore_vectors(fpstate: u64) -> Result<()> {
         put32(&mut area, 24, 0x1f80);
         put32(&mut area, 0, 0x37f);
     } else {
+        record::reads(fpstate, area_size() as u64 + 4);
         guest::read(fpstate, &mut area.0[..512])?;
         let size = get32(&area, SOFTWARE + 16) as usize;
         let extended = get32(&area, SOFTWARE) == MAGIC1

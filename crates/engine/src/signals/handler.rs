@@ -117,6 +117,7 @@ fn fault(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserCon
     let Some(position) = position else { engine_error(context, signal, info, frame) };
     registers.rip = position.pc + behind * position.guest_len as u64;
     context.registers = registers;
+    context.unsettled = position.unsettled + behind as i32;
     let mut info = *info;
     // These signals report the instruction's own address.
     if matches!(signal, c::SIGILL | c::SIGFPE) || signal == c::SIGTRAP && info.address() == pc {
@@ -161,6 +162,7 @@ fn arrival(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserC
     let kick = info.is_kick();
     if !kick {
         let arrived = Arrived { signal, info: *info, ..Arrived::NONE };
+        context.signals.arrivals = context.signals.arrivals.wrapping_add(1);
         // Other signals are blocked for real, so that one that comes is wanted.
         let mask = context.signals.temporary_mask.unwrap_or(context.signals.mask);
         let blocked = OWNED & mask & set_of(signal) != 0;
@@ -211,6 +213,7 @@ fn stop_at_boundary(context: &mut Context, frame: &mut UserContext) {
             context.stepping = 0;
             registers.rip = position.pc;
             context.registers = registers;
+            context.unsettled = position.unsettled;
             enter_engine(context, ExitKind::Asynchronous, frame);
         }
         _ => {
@@ -227,7 +230,7 @@ fn step(context: &mut Context, frame: &mut UserContext) {
     if cache::contains(frame.registers[index::RIP]) {
         return stop_at_boundary(context, frame);
     }
-    if entry::region(frame.registers[index::RIP]) == Region::LookingUp {
+    if matches!(entry::region(frame.registers[index::RIP]), Region::LookingUp | Region::Entering) {
         return;
     }
     // Left the cache: the engine looks at `pending` before it goes back.
@@ -256,6 +259,7 @@ fn guest_step(context: &mut Context, frame: &mut UserContext) {
         context.stepping = 0;
         registers.rip = position.pc;
         context.registers = registers;
+        context.unsettled = position.unsettled;
         enter_engine(context, ExitKind::Stepped, frame);
     }
 }

@@ -15,6 +15,7 @@ mod handler;
 
 use crate::context::{Context, Gpr};
 use crate::maps::Mapping;
+use crate::record;
 use crate::sys::{self, SigAction};
 use crate::{entry, lock::Lock};
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -29,6 +30,9 @@ pub const SIGNALS: usize = 65;
 pub const PENDING_SIGNAL: u32 = 1;
 /// `pending` bit: somebody wants this thread out of the cache.
 pub const PENDING_KICK: u32 = 2;
+
+/// `pending` bit: the clock has reached its deadline.
+pub const PENDING_DEADLINE: u32 = 4;
 
 /// The signal that kicks a thread out of the cache: the one that C libraries keep for themselves, so that
 /// no program blocks and queues it. A kick is told from the libraries' own use by its value.
@@ -261,6 +265,8 @@ pub struct ThreadSignals {
     pub fault_cache_pc: u64,
     /// The guest's alternate stack.
     pub alternate: AlternateStack,
+    /// How many signals have arrived: tells whether the handler has been here while a context was copied.
+    pub arrivals: u32,
     /// How often in a row a store to a page that nobody protects any more has been tried again.
     pub retries: u32,
 }
@@ -276,6 +282,7 @@ impl ThreadSignals {
             fault: Arrived::NONE,
             fault_cache_pc: 0,
             alternate: AlternateStack::DISABLED,
+            arrivals: 0,
             retries: 0,
         }
     }
@@ -437,8 +444,11 @@ pub fn deliver_pending(context: &mut Context) {
     let disposition = handlers(context).0.lock()[arrived.signal as usize].handler;
     match disposition {
         SIG_IGN => set_mask_after_delivery(context),
-        SIG_DFL => die(context, arrived.signal),
-        _ => deliver(context, &arrived),
+        SIG_DFL => {
+            record::signal(context, &arrived, false, 0);
+            die(context, arrived.signal)
+        }
+        _ => deliver(context, &arrived, false),
     }
 }
 
@@ -447,9 +457,10 @@ pub fn deliver_fault(context: &mut Context, arrived: &Arrived) {
     let disposition = handlers(context).0.lock()[arrived.signal as usize].handler;
     let blocked = context.signals.mask & set_of(arrived.signal) != 0;
     if blocked || disposition <= SIG_IGN {
+        record::signal(context, arrived, true, 0);
         die(context, arrived.signal);
     }
-    deliver(context, arrived);
+    deliver(context, arrived, true);
 }
 
 fn handlers(context: &Context) -> &Handlers {
@@ -463,7 +474,7 @@ fn set_mask_after_delivery(context: &mut Context) {
 }
 
 /// Starts the guest's handler.
-fn deliver(context: &mut Context, arrived: &Arrived) {
+fn deliver(context: &mut Context, arrived: &Arrived, synchronous: bool) {
     let signal = arrived.signal;
     let action = {
         let mut actions = handlers(context).0.lock();
@@ -480,7 +491,11 @@ fn deliver(context: &mut Context, arrived: &Arrived) {
         // The address of the call: the guest's, not the engine's.
         arrived.info.set_address(context.registers.rip);
     }
-    if frame::push(context, &arrived, &action).is_err() {
+    record::signal(context, &arrived, synchronous, action.handler);
+    let before = context.registers;
+    let pushed = frame::push(context, &arrived, &action);
+    record::registers_changed(&before, &context.registers);
+    if pushed.is_err() {
         // No room for the frame: what the kernel does is a SIGSEGV, and if that has no room either,
         // death.
         if signal == c::SIGSEGV {
@@ -496,6 +511,9 @@ fn deliver(context: &mut Context, arrived: &Arrived) {
 /// Ends the process as the signal would have ended the guest.
 pub fn die(context: &mut Context, signal: u32) -> ! {
     crate::dispatch::flush_stats(context);
+    if !context.thread.borrows_memory {
+        record::process::killed(signal);
+    }
     let default = SigAction { handler: SIG_DFL, ..SigAction::default() };
     loop {
         // SAFETY: default disposition.

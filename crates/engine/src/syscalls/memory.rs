@@ -8,6 +8,7 @@ use crate::cache::pages::real_protection;
 use crate::dispatch::{Engine, engine};
 use crate::guest_memory as guest;
 use crate::maps::{Backing, Mapping};
+use crate::record::{self, maps::Source};
 use crate::sys::{self, Errno, Result};
 use linux_raw_sys::general as c;
 use retro_abi::layout::{GUEST_END, GUEST_LIMIT, GUEST_MIN, PAGE};
@@ -60,6 +61,8 @@ pub fn mmap(args: &Args) -> Result<u64> {
     };
     engine.cache.invalidate_range(at, at + len);
     engine.space.insert(Mapping { start: at, end: at + len, prot: prot & 7, backing });
+    let source = (flags & c::MAP_ANONYMOUS == 0).then_some(Source { fd, offset });
+    record::maps::mapped(at, len, prot & 7, flags, source);
     Ok(at)
 }
 
@@ -68,7 +71,7 @@ fn fixed_place(engine: &Engine, address: u64, len: u64, flags: u32) -> Result<u6
         return Err(Errno::EINVAL);
     }
     let end = address.checked_add(len).ok_or(Errno::ENOMEM)?;
-    if end > GUEST_LIMIT {
+    if end > GUEST_LIMIT || !can_be_followed(address, end) {
         return Err(Errno::ENOMEM);
     }
     if flags & c::MAP_FIXED_NOREPLACE != 0 && !engine.space.is_free(address, end) {
@@ -77,11 +80,18 @@ fn fixed_place(engine: &Engine, address: u64, len: u64, flags: u32) -> Result<u6
     Ok(address)
 }
 
+/// While recording, guest memory must have a shadow.
+fn can_be_followed(start: u64, end: u64) -> bool {
+    !record::watching() || record::shadow::covers(start, end)
+}
+
 fn place(engine: &Engine, hint: u64, len: u64, flags: u32) -> Result<u64> {
     let hint = hint & !(PAGE - 1);
     let space = &engine.space;
     if hint >= GUEST_MIN
-        && hint.checked_add(len).is_some_and(|end| end <= GUEST_LIMIT && space.is_free(hint, end))
+        && hint.checked_add(len).is_some_and(|end| {
+            end <= GUEST_LIMIT && space.is_free(hint, end) && can_be_followed(hint, end)
+        })
         && (flags & c::MAP_32BIT == 0 || hint + len <= 1 << 31)
     {
         return Ok(hint);
@@ -106,7 +116,10 @@ fn range(address: u64, len: u64, outside: Errno) -> Result<(u64, u64)> {
     if end > TASK_SIZE {
         return Err(Errno::EINVAL);
     }
-    if end > GUEST_LIMIT { Err(outside) } else { Ok((address, end)) }
+    if end > GUEST_LIMIT || !can_be_followed(address, end) {
+        return Err(outside);
+    }
+    Ok((address, end))
 }
 
 /// `munmap`
@@ -116,7 +129,10 @@ pub fn munmap(args: &Args) -> Result<()> {
     }
     let (start, end) = match range(args[0], args[1], Errno::ENOMEM) {
         // Nothing of the guest is there, and unmapping nothing succeeds.
-        Err(Errno::ENOMEM) => (args[0].min(GUEST_LIMIT), GUEST_LIMIT),
+        Err(Errno::ENOMEM) => {
+            let end = if record::watching() { GUEST_END } else { GUEST_LIMIT };
+            (args[0].min(end), end)
+        }
         other => other?,
     };
     if start == end {
@@ -127,6 +143,7 @@ pub fn munmap(args: &Args) -> Result<()> {
     unsafe { sys::munmap(start, end - start)? };
     engine.cache.invalidate_range(start, end);
     engine.space.remove(start, end);
+    record::maps::unmapped(start, end - start);
     Ok(())
 }
 
@@ -157,6 +174,7 @@ pub fn mprotect(args: &Args, key: Option<u64>) -> Result<()> {
             engine.cache.invalidate_range(start, changed_to);
         }
         engine.space.protect(start, changed_to, prot & 7);
+        record::maps::protected(start, changed_to - start, prot & 7);
     }
     result
 }
@@ -202,6 +220,9 @@ pub fn mremap(args: &Args) -> Result<u64> {
     restore_protection(engine, start, end);
     let moved_to = if fixed {
         let (to, to_end) = range(to, new_len, Errno::EINVAL)?;
+        if !can_be_followed(to, to_end) {
+            return Err(Errno::ENOMEM);
+        }
         mremap_raw(start, old_len, new_len, flags, to)?;
         engine.cache.invalidate_range(to, to_end);
         to
@@ -229,6 +250,7 @@ pub fn mremap(args: &Args) -> Result<u64> {
     }
     let mapping = Mapping { start: moved_to, end: moved_to + new_len, ..source };
     engine.space.insert(mapping);
+    record::maps::moved(start, end - start, moved_to, new_len, source.prot, keep_old);
     Ok(moved_to)
 }
 
@@ -264,11 +286,13 @@ pub fn brk(wanted: u64) -> u64 {
         }
         let backing = Backing::Heap;
         engine.space.insert(Mapping { start: old_top, end: new_top, prot, backing });
+        record::maps::mapped(old_top, new_top - old_top, prot, flags, None);
     } else if new_top < old_top {
         // SAFETY: the guest gives this part of its heap back.
         let _ = unsafe { sys::munmap(new_top, old_top - new_top) };
         engine.cache.invalidate_range(new_top, old_top);
         engine.space.remove(new_top, old_top);
+        record::maps::unmapped(new_top, old_top - new_top);
     }
     engine.heap.1 = wanted;
     wanted
@@ -288,7 +312,38 @@ pub fn madvise(args: &Args) -> Outcome {
         engine.cache.invalidate_range(start, end.max(start));
         restore_protection(engine, start, end);
     }
-    pass(c::__NR_madvise, args)
+    let outcome = pass(c::__NR_madvise, args);
+    let dropped =
+        matches!(args[2] as u32, c::MADV_DONTNEED | c::MADV_REMOVE | c::MADV_DONTNEED_LOCKED);
+    if dropped
+        && outcome == Outcome::Value(0)
+        && let Ok((start, end)) = range(args[0], args[1], Errno::ENOMEM)
+    {
+        record::maps::discarded(start, end - start);
+    }
+    outcome
+}
+
+/// `mlockall`: the kernel would lock the shadow too. What is mapped is locked piece by piece; for what will be
+/// mapped there is no such way, and it is let go.
+pub fn mlockall(args: &Args) -> Outcome {
+    const MCL_CURRENT: u64 = 1;
+    const MCL_KNOWN: u64 = 7;
+    if args[0] == 0 || args[0] & !MCL_KNOWN != 0 {
+        return Errno::EINVAL.into();
+    }
+    if args[0] & MCL_CURRENT != 0 {
+        let engine = engine();
+        for mapping in engine.space.mappings().iter().filter(|m| m.backing != Backing::Stack) {
+            let args = [mapping.start, mapping.end - mapping.start, 0, 0, 0, 0];
+            // SAFETY: locks guest memory.
+            let locked = sys::check(unsafe { sys::syscall(c::__NR_mlock, args) });
+            if let Err(error @ (Errno::EPERM | Errno::EAGAIN)) = locked {
+                return error.into();
+            }
+        }
+    }
+    Outcome::Value(0)
 }
 
 /// Size of a System V segment.
@@ -333,6 +388,7 @@ pub fn shmat(args: &Args) -> Result<u64> {
     }
     engine.cache.invalidate_range(at, end);
     engine.space.insert(Mapping { start: at, end, prot, backing: Backing::SharedSegment });
+    record::maps::mapped(at, end - at, prot, c::MAP_SHARED, None);
     Ok(at)
 }
 
@@ -349,6 +405,7 @@ pub fn shmdt(args: &Args) -> Result<()> {
     if let Some(segment) = segment.filter(|m| m.backing == Backing::SharedSegment) {
         engine.cache.invalidate_range(segment.start, segment.end);
         engine.space.remove(segment.start, segment.end);
+        record::maps::unmapped(segment.start, segment.end - segment.start);
     }
     Ok(())
 }
@@ -367,6 +424,7 @@ pub fn io_setup(args: &Args) -> Outcome {
         mremap_raw(ring, len, len, c::MREMAP_MAYMOVE | c::MREMAP_FIXED, to)?;
         let prot = c::PROT_READ | c::PROT_WRITE;
         engine.space.insert(Mapping { start: to, end: to + len, prot, backing: Backing::Shared });
+        record::maps::mapped(to, len, prot, c::MAP_SHARED, None);
         guest::write_u64(args[1], to)
     });
     moved.into()
@@ -379,6 +437,7 @@ pub fn io_destroy(args: &Args) -> Outcome {
         let engine = &mut *engine();
         if let Some(ring) = engine.space.find(args[0]).copied().filter(|m| m.start == args[0]) {
             engine.space.remove(ring.start, ring.end);
+            record::maps::unmapped(ring.start, ring.end - ring.start);
         }
     }
     outcome

@@ -13,6 +13,7 @@ pub mod signal;
 use crate::context::{Context, Gpr};
 use crate::dispatch::{engine, fixed, unprotect_all_code};
 use crate::entry::{self, RESTART};
+use crate::record;
 use crate::sys::{self, Errno};
 use linux_raw_sys::general as c;
 
@@ -57,12 +58,16 @@ pub fn handle(context: &mut Context, next: u64) {
     context.registers.set(Gpr::R11, flags);
     let fixed = fixed();
     fixed.events.syscall_entry(context, fixed.stats);
-    match call(context, number, &args) {
+    let outcome = call(context, number, &args);
+    match outcome {
         Outcome::Value(value) => context.registers.set(Gpr::Rax, value),
         Outcome::Restart => context.registers.rip = next - SYSCALL_LEN,
         Outcome::Resumed => {}
     }
-    fixed.events.syscall_exit(context, number, fixed.stats);
+    fixed.events.syscall_exit(context, number, &args, fixed.stats);
+    if !matches!(outcome, Outcome::Value(_)) {
+        record::resumed(context);
+    }
 }
 
 fn call(context: &mut Context, number: u64, args: &Args) -> Outcome {
@@ -80,6 +85,7 @@ fn call(context: &mut Context, number: u64, args: &Args) -> Outcome {
         c::__NR_mremap => memory::mremap(args).into(),
         c::__NR_brk => Outcome::Value(memory::brk(args[0])),
         c::__NR_madvise => memory::madvise(args),
+        c::__NR_mlockall if record::watching() => memory::mlockall(args),
         c::__NR_shmat => memory::shmat(args).into(),
         c::__NR_shmdt => memory::shmdt(args).into(),
         c::__NR_remap_file_pages => memory::remap_file_pages(args),
@@ -150,15 +156,15 @@ impl From<Errno> for Outcome {
 pub fn pass(nr: u32, args: &Args) -> Outcome {
     // SAFETY: calls that could change engine memory by address are handled elsewhere; the rest only
     // touches memory that the guest names.
-    let value = unsafe { entry::guest_syscall(nr as u64, args) };
+    let call = || unsafe { entry::guest_syscall(nr as u64, args) };
+    let value = record::schedule::around(nr, args, call);
     if value == RESTART {
         return Outcome::Restart;
     }
     // The kernel may have met a page that is read-only because code on it is being watched.
     if value == Errno::EFAULT.as_return() && engine().cache.pages.any_protected() {
         unprotect_all_code();
-        // SAFETY: as above.
-        let value = unsafe { entry::guest_syscall(nr as u64, args) };
+        let value = record::schedule::around(nr, args, call);
         return if value == RESTART { Outcome::Restart } else { Outcome::Value(value) };
     }
     Outcome::Value(value)

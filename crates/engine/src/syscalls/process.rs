@@ -12,6 +12,7 @@ use crate::dispatch::{Engine, engine, fixed, flush_stats};
 use crate::exec::{self, Refused, Resolved};
 use crate::guest_memory as guest;
 use crate::lock::{Guard, Lock};
+use crate::record;
 use crate::signals::{self, AlternateStack, Handlers};
 use crate::sys::{self, Errno, Result};
 use crate::{entry, threads};
@@ -140,13 +141,28 @@ fn share_memory(
         if has(c::CLONE_VFORK) { context.signals.alternate } else { AlternateStack::DISABLED };
     let args = arguments(child.engine_stack);
     let child: *mut Context = child;
+    let watched = record::watching();
+    if watched {
+        record::schedule::join(child as u64);
+    }
+    // A parent that waits for its child must let it run; the kernel keeps it from running itself.
+    let waits = watched && has(c::CLONE_VFORK);
     // Not even somebody's `kill -SEGV` may come before the child has its own GS.
     sys::set_signal_mask(ALL_SIGNALS);
+    let home = waits.then(|| record::schedule::release(context));
     // SAFETY: the child's context is ready and its engine stack unused.
     let value = unsafe { entry::clone(nr as u64, &args, child) };
+    if let Some(home) = home {
+        record::schedule::acquire(home);
+    }
     if sys::check(value).is_err() {
+        if watched {
+            record::schedule::forget(child as u64);
+        }
         // SAFETY: no thread was made, so the context is still this thread's to free.
         unsafe { (*child).thread.in_use.store(0, core::sync::atomic::Ordering::Release) };
+    } else if watched {
+        record::process::set_deadline();
     } else if fixed().counting {
         retro_abi::stats::Stats::add(&fixed().stats.threads, 1);
     }
@@ -158,6 +174,8 @@ struct AllLocks<'a> {
     _engine: Guard<'static, Engine>,
     _threads: threads::ListGuard<'static>,
     _handlers: Guard<'a, [sys::SigAction; signals::SIGNALS]>,
+    _queue: Guard<'static, record::schedule::Queue>,
+    _recorder: Guard<'static, Option<record::Recorder>>,
     _allocator: crate::memory::Hold,
 }
 
@@ -170,11 +188,14 @@ fn copy_memory(
 ) -> Outcome {
     let args = arguments(0);
     let handlers = context.thread.handlers.clone();
+    let log = record::process::reserve_log();
     let value = {
         let _locks = AllLocks {
             _engine: engine(),
             _threads: threads::lock_list(),
             _handlers: handlers.0.lock(),
+            _queue: record::schedule::hold(),
+            _recorder: record::hold(),
             _allocator: crate::memory::hold(),
         };
         // SAFETY: the child runs on a copy of this very stack.
@@ -190,10 +211,16 @@ fn copy_memory(
         if task.stack != 0 {
             context.registers.set(Gpr::Rsp, task.stack);
         }
+        context.registers.set(Gpr::Rax, 0);
+        context.in_syscall = 0;
+        context.guest_fs_base = sys::fs_base();
+        record::process::begin_fork(context, log);
         if fixed().counting {
             retro_abi::stats::Stats::add(&fixed().stats.processes, 1);
             retro_abi::stats::Stats::add(&fixed().stats.threads, 1);
         }
+    } else if sys::check(value).is_ok() {
+        record::process::forked(value as u32, log);
     }
     Outcome::Value(value)
 }
@@ -201,7 +228,9 @@ fn copy_memory(
 /// `exit`
 pub fn exit(context: &mut Context, code: u64) -> ! {
     flush_stats(context);
+    record::process::end_thread(context, code);
     sys::set_signal_mask(ALL_SIGNALS);
+    let context = if record::watching() { record::schedule::leave(context) } else { context };
     let state = &raw const context.thread.in_use;
     // SAFETY: all signals are blocked.
     unsafe { entry::thread_exit(code, state) }
@@ -215,6 +244,7 @@ pub fn exit_group(context: &mut Context, code: u64) -> ! {
         exit(context, code);
     }
     threads::flush_counters_of_others(context);
+    record::process::exited(code);
     sys::exit_group(code as i32)
 }
 
@@ -274,6 +304,9 @@ fn execute(
     let mut arguments = pointers(argv)?;
     let mut environment = pointers(envp)?;
     let native = Native { dir, path: &path, argv, envp, flags };
+    if record::process::leaves_alone(context.thread.borrows_memory) {
+        return native.execute(context);
+    }
     let resolved = match exec::resolve(dir, &path, flags) {
         Ok(resolved) => resolved,
         Err(Refused::Error(error)) => return Err(error),
@@ -288,28 +321,46 @@ fn execute(
         arguments.splice(..1, leading);
     }
     arguments.push(0);
-    let (variable, fd) = configuration(&resolved, context.signals.mask)?;
+    let borrowed = context.thread.borrows_memory;
+    let (variable, fd) = configuration(&resolved, context.signals.mask, borrowed)?;
     environment.push(variable.as_ptr() as u64);
     environment.push(0);
     leave_for_exec(context);
     let image = c"/proc/self/exe".as_ptr() as u64;
     let args = [image, arguments.as_ptr() as u64, environment.as_ptr() as u64, 0, 0, 0];
-    // SAFETY: returns only on failure, with nothing changed.
-    let error = sys::check(unsafe { sys::syscall(c::__NR_execve, args) });
+    let error = without_turn(context, || {
+        // SAFETY: returns only on failure, with nothing changed.
+        sys::check(unsafe { sys::syscall(c::__NR_execve, args) })
+    });
     sys::close(fd);
     stay_after_exec(context);
     error
 }
 
+/// Executes a program from a child that borrows its parent's memory: the parent's threads must be able to run
+/// when it is gone.
+fn without_turn(context: &mut Context, execute: impl FnOnce() -> Result<u64>) -> Result<u64> {
+    if !record::watching() || !context.thread.borrows_memory {
+        return execute();
+    }
+    let home = record::schedule::release(context);
+    let error = execute();
+    record::schedule::acquire(home);
+    error
+}
+
 /// The variable that tells the next engine what to load, and the descriptor it names.
-fn configuration(resolved: &Resolved, mask: u64) -> Result<(Vec<u8>, i32)> {
+fn configuration(resolved: &Resolved, mask: u64, borrowed: bool) -> Result<(Vec<u8>, i32)> {
     // A high number, which programs are unlikely to expect free; without close-on-exec.
     let fd = sys::duplicate_from(resolved.fd, 700).or_else(|_| sys::duplicate_from(resolved.fd, 3));
     sys::close(resolved.fd);
     let fd = fd?;
     let fixed = fixed();
+    let recorded = record::process::for_exec(borrowed);
     let config = Config {
         policy: fixed.policy,
+        channel: recorded.map(|(file, _)| file),
+        previous: recorded.map(|(_, previous)| previous),
         stats: fixed.stats_file,
         exe_fd: Some(fd),
         cache_kib: fixed.cache_kib,
@@ -351,8 +402,11 @@ impl Native<'_> {
         sys::set_signal_mask(context.signals.mask);
         let path = self.path.as_ptr() as u64;
         let args = [self.dir as u64, path, self.argv, self.envp, self.flags as u64, 0];
-        // SAFETY: returns only on failure, with nothing changed.
-        let error = sys::check(unsafe { sys::syscall(c::__NR_execveat, args) });
+        record::process::native_exec(context.thread.borrows_memory);
+        let error = without_turn(context, || {
+            // SAFETY: returns only on failure, with nothing changed.
+            sys::check(unsafe { sys::syscall(c::__NR_execveat, args) })
+        });
         stay_after_exec(context);
         error
     }
@@ -371,7 +425,11 @@ pub fn arch_prctl(context: &mut Context, args: &Args) -> Outcome {
             Outcome::Value(0)
         }
         arch::GET_GS => guest::write_u64(args[1], context.guest_gs_base).into(),
-        arch::SET_FS | arch::GET_FS => pass(c::__NR_arch_prctl, args),
+        arch::SET_FS | arch::GET_FS => {
+            let outcome = pass(c::__NR_arch_prctl, args);
+            context.guest_fs_base = sys::fs_base();
+            outcome
+        }
         // The vDSO stays hidden, and control-flow enforcement off.
         arch::MAP_VDSO_X32..=arch::MAP_VDSO_64 => Errno::EINVAL.into(),
         // Making cpuid fault would fault the engine, which executes it for the guest.

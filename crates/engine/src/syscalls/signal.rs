@@ -36,6 +36,13 @@ pub fn sigaction(context: &mut Context, args: &Args) -> Result<()> {
         }
         previous
     };
+    let faults = signals::OWNED & !set_of(signals::KICK_SIGNAL);
+    if wanted.is_some_and(|action| action.handler > SIG_IGN)
+        && faults & set_of(signal) != 0
+        && crate::record::watching()
+    {
+        crate::dispatch::translate_precisely(context);
+    }
     if wanted.is_some_and(|action| action.handler == SIG_IGN) {
         signals::discard(context, signal);
     }

@@ -24,6 +24,7 @@
 use super::emit::Emitter;
 use crate::context::{Gpr, JUMP_TABLE, slot, spill_offset};
 use crate::entry::target;
+use crate::record::weave::Weaver;
 
 /// Goes to `miss` with rcx intact unless rcx is `guest`.
 fn check_target(out: &mut Emitter, guest: u64, miss: u64) {
@@ -56,7 +57,7 @@ pub fn jump_entry(out: &mut Emitter, guest: u64) {
 }
 
 /// `push value`. Clobbers rdx, which must be spilled, unless `value` sign-extends from 32 bits.
-fn push_return_address(out: &mut Emitter, value: u64) {
+fn push_return_address(out: &mut Emitter, weaver: Option<&mut Weaver>, value: u64) {
     match i32::try_from(value as i64) {
         Ok(small) => out.push_imm(small),
         Err(_) => {
@@ -64,15 +65,24 @@ fn push_return_address(out: &mut Emitter, value: u64) {
             out.push(Gpr::Rdx);
         }
     }
+    if let Some(weaver) = weaver {
+        weaver.pushed_return_address(out, value);
+    }
 }
 
 /// `call T`
-pub fn call(out: &mut Emitter, callee: u64, return_address: u64, linkable: bool) {
+pub fn call(
+    out: &mut Emitter,
+    weaver: Option<&mut Weaver>,
+    callee: u64,
+    return_address: u64,
+    linkable: bool,
+) {
     if i32::try_from(return_address as i64).is_ok() {
-        push_return_address(out, return_address);
+        push_return_address(out, weaver, return_address);
     } else {
         let mark = out.spill(Gpr::Rdx, slot::BRANCH_RDX);
-        push_return_address(out, return_address);
+        push_return_address(out, weaver, return_address);
         out.unspill(mark);
     }
     out.exit_jump(callee, linkable);
@@ -85,8 +95,8 @@ pub fn indirect_jump(out: &mut Emitter) {
 }
 
 /// The rest of `call r/m`.
-pub fn indirect_call(out: &mut Emitter, return_address: u64) {
-    push_return_address(out, return_address);
+pub fn indirect_call(out: &mut Emitter, weaver: Option<&mut Weaver>, return_address: u64) {
+    push_return_address(out, weaver, return_address);
     indirect_jump(out);
 }
 

@@ -45,6 +45,8 @@ pub fn classify(guest: &Instruction) -> Class {
         Mnemonic::Rdseed => return Class::Nondeterministic(N::Rdseed),
         Mnemonic::Rdpid => return Class::Nondeterministic(N::Rdpid),
         Mnemonic::Rdpru => return Class::Nondeterministic(N::Rdpru),
+        // One of its registers says which parts of the vector state are in use.
+        Mnemonic::Xgetbv => return Class::Nondeterministic(N::Xgetbv),
         // The trap flag may be in what they pop.
         Mnemonic::Popf | Mnemonic::Popfd | Mnemonic::Popfq => return Class::Emulate,
         Mnemonic::Iret | Mnemonic::Iretd | Mnemonic::Iretq | Mnemonic::Retf => {

@@ -4,11 +4,15 @@
 //! around them. None of it touches arithmetic flags, and none of it uses the guest's stack except
 //! where a guest call or return does.
 
-use crate::context::{Gpr, spill_offset};
+use super::address::{Address, Operation, Segment};
+use crate::context::{Gpr, slot, spill_offset};
 use alloc::vec::Vec;
 
 /// The slot of a register that is not spilled but has the guest's GS base added to it.
 pub const GS_BIAS: u8 = 0xff;
+
+/// Stands for the arithmetic flags among the registers of [`SpillRange`]s.
+pub const FLAGS_REGISTER: u8 = 16;
 
 /// A stretch of guest-register spilling: while the cache pc lies in `start..end` (offsets from the
 /// block's first byte), the guest's `register` is in spill slot `slot`.
@@ -134,6 +138,39 @@ impl Emitter {
         self.destroys_dead = true;
     }
 
+    /// `add qword gs:[offset], value`, where the flags may be destroyed.
+    pub fn add_gs_imm8(&mut self, offset: i32, value: u8) {
+        self.raw(&[0x65, 0x48, 0x83, 0x04, 0x25]);
+        self.imm32(offset);
+        self.raw(&[value]);
+    }
+
+    /// Puts the arithmetic flags into their slot: `lahf; seto al` with rax saved around them.
+    pub fn save_flags(&mut self) {
+        self.store_gs(Gpr::Rax, spill_offset(slot::FLAGS_RAX));
+        self.raw(&[0x9f, 0x0f, 0x90, 0xc0]);
+        self.store_gs(Gpr::Rax, spill_offset(slot::FLAGS));
+        self.load_gs(Gpr::Rax, spill_offset(slot::FLAGS_RAX));
+    }
+
+    /// Takes the arithmetic flags from their slot: `add al, 0x7f; sahf` with rax saved around them.
+    pub fn restore_flags(&mut self) {
+        self.store_gs(Gpr::Rax, spill_offset(slot::FLAGS_RAX));
+        self.load_gs(Gpr::Rax, spill_offset(slot::FLAGS));
+        self.raw(&[0x04, 0x7f, 0x9e]);
+        self.load_gs(Gpr::Rax, spill_offset(slot::FLAGS_RAX));
+    }
+
+    /// Declares that the flags have been in their slot since `start`.
+    pub fn spilled_flags(&mut self, start: usize) {
+        self.spills.push(SpillRange {
+            start: start as u16,
+            end: self.here() as u16,
+            register: FLAGS_REGISTER,
+            slot: slot::FLAGS,
+        });
+    }
+
     /// Spills a register; [`Emitter::unspill`] with the returned mark ends the range.
     pub fn spill(&mut self, register: Gpr, slot: u8) -> SpillMark {
         self.store_gs(register, spill_offset(slot));
@@ -170,6 +207,27 @@ impl Emitter {
     pub fn mov(&mut self, to: Gpr, from: Gpr) {
         let (to, from) = (to as u8, from as u8);
         self.raw(&[0x48 | (from >> 3) << 2 | to >> 3, 0x89, 0xc0 | (from & 7) << 3 | (to & 7)]);
+    }
+
+    /// `mov to, from` of 32 bits, which clears the upper half.
+    pub fn mov32(&mut self, to: Gpr, from: Gpr) {
+        let (to, from) = (to as u8, from as u8);
+        self.raw(&[0x40 | (from >> 3) << 2 | to >> 3, 0x89, 0xc0 | (from & 7) << 3 | (to & 7)]);
+    }
+
+    /// `push reg`
+    pub fn push_any(&mut self, register: Gpr) {
+        let number = register as u8;
+        if number >= 8 {
+            self.raw(&[0x41]);
+        }
+        self.raw(&[0x50 | number & 7]);
+    }
+
+    /// `lea reg, [reg + disp32]`
+    pub fn lea_disp_any(&mut self, register: Gpr, displacement: i32) {
+        let address = Address { displacement, ..Address::at(register) };
+        self.memory(Operation::Lea, 8, register, Segment::Flat, &address);
     }
 
     /// `mov reg, value`, in the shortest form that leaves flags alone.

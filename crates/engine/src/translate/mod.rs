@@ -17,6 +17,7 @@
 //! that needs `InstructionInfoFactory` or `Encoder` (about 25 and 45 ns) happens only for instructions
 //! that need it.
 
+pub mod address;
 pub mod branch;
 pub mod classify;
 pub mod emit;
@@ -26,11 +27,12 @@ pub mod operand;
 use crate::context::{Gpr, slot};
 use crate::entry::target;
 use crate::policy::{Nondeterministic, Policy};
+use crate::record::weave::Weaver;
 use alloc::vec::Vec;
 use classify::{Class, classify};
 use emit::Emitter;
 use iced_x86::{
-    Code, ConstantOffsets, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction,
+    Code, ConstantOffsets, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, OpKind,
 };
 use operand::OperandRewriter;
 
@@ -60,17 +62,24 @@ pub struct Request<'a> {
     pub checked: bool,
     /// Whether exits may be linked.
     pub linkable: bool,
+    /// Cache address of the cold code that a recording policy adds.
+    pub cold_address: u64,
+    /// Number that the first site of a recording policy will get.
+    pub first_site: u32,
 }
 
 /// One entry of the map from cache bytes to guest instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapEntry {
     /// Length of the guest instruction; 0 for code that belongs to a boundary (instrumentation at
-    /// block entry, the jump at the end).
+    /// block entry, the jump at the end). With [`NOT_INTACT`] the guest's state is not complete in front of it.
     pub guest_len: u8,
     /// Length of what was emitted for it.
     pub cache_len: u16,
 }
+
+/// Set in [`MapEntry::guest_len`] where dead flags have been destroyed.
+pub const NOT_INTACT: u8 = 0x80;
 
 /// Why nothing was translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +100,8 @@ pub struct Translator {
     pub guest_len: usize,
     /// Guest instructions covered.
     pub instructions: usize,
+    /// What a recording policy weaves in.
+    pub weaver: Weaver,
     operands: OperandRewriter,
     decoded: Vec<Instruction>,
     offsets: Vec<ConstantOffsets>,
@@ -108,6 +119,7 @@ impl Translator {
             body: 0,
             guest_len: 0,
             instructions: 0,
+            weaver: Weaver::new(),
             operands: OperandRewriter::new(),
             decoded: Vec::with_capacity(MAX_INSTRUCTIONS),
             offsets: Vec::with_capacity(MAX_INSTRUCTIONS),
@@ -135,6 +147,10 @@ impl Translator {
             let dead = self.operands.dead_before(&self.decoded[0]);
             policy.block_entry(&mut self.out, &self.decoded, dead);
         }
+        if P::RECORDS {
+            let (cold, site) = (request.cold_address, request.first_site);
+            self.weaver.begin(&self.decoded, &mut self.operands, cold, site);
+        }
         // What instrumentation has destroyed is whole again only behind the first instruction: then there
         // is no boundary in front of it.
         let mut joined = core::mem::take(&mut self.out.destroys_dead).then_some(self.body);
@@ -146,6 +162,11 @@ impl Translator {
             let guest = self.decoded[index];
             let mut start = joined.take().unwrap_or(self.out.here());
             let bytes = &request.code[at..at + guest.len()];
+            let mut intact = 0;
+            if P::RECORDS {
+                intact = if self.weaver.intact() { 0 } else { NOT_INTACT };
+                self.weaver.before(&mut self.out, index, &self.decoded);
+            }
             if P::ACCESSES {
                 self.before_access(policy, &guest);
                 // A repeated string instruction can be interrupted between its iterations, where the
@@ -159,10 +180,19 @@ impl Translator {
             self.instruction::<P>(policy, &guest, bytes, index, request);
             at += guest.len();
             let cache_len = (self.out.here() - start) as u16;
-            self.map.push(MapEntry { guest_len: guest.len() as u8, cache_len });
+            self.map.push(MapEntry { guest_len: guest.len() as u8 | intact, cache_len });
         }
         if !terminated {
-            let start = self.out.here();
+            let mut start = self.out.here();
+            if P::RECORDS {
+                let intact = if self.weaver.intact() { 0 } else { NOT_INTACT };
+                self.weaver.leave(&mut self.out);
+                if self.out.here() > start {
+                    let cache_len = (self.out.here() - start) as u16;
+                    self.map.push(MapEntry { guest_len: intact, cache_len });
+                    start = self.out.here();
+                }
+            }
             self.out.exit_jump(request.pc + self.guest_len as u64, request.linkable);
             self.map.push(boundary(self.out.here() - start));
         }
@@ -247,6 +277,14 @@ impl Translator {
             return;
         }
         let class = classify(guest);
+        if P::RECORDS {
+            if class == Class::Plain && guest.flow_control() == FlowControl::Next {
+                let offsets = self.offsets[index];
+                self.weaver.plain(&mut self.out, &mut self.operands, guest, bytes, &offsets);
+                return;
+            }
+            self.weaver.leave(&mut self.out);
+        }
         match class {
             Class::Plain => {
                 if operand::is_position_independent(guest) {
@@ -308,14 +346,20 @@ impl Translator {
             Class::Call => {
                 policy.before_call(&mut self.out, guest, next);
                 let callee = guest.near_branch_target();
-                branch::call(&mut self.out, callee, next, linkable);
+                let weaver = P::RECORDS.then_some(&mut self.weaver);
+                branch::call(&mut self.out, weaver, callee, next, linkable);
             }
             Class::Return => {
                 policy.before_return(&mut self.out, guest);
                 let extra = if guest.code() == Code::Retnq_imm16 { guest.immediate16() } else { 0 };
                 let rcx = self.out.spill(Gpr::Rcx, slot::BRANCH_RCX);
                 let rdx = self.out.spill(Gpr::Rdx, slot::BRANCH_RDX);
-                branch::ret(&mut self.out, extra);
+                if P::RECORDS {
+                    self.weaver.checked_return(&mut self.out, pc, extra);
+                    branch::indirect_jump(&mut self.out);
+                } else {
+                    branch::ret(&mut self.out, extra);
+                }
                 self.out.end_spill(rcx);
                 self.out.end_spill(rdx);
             }
@@ -327,11 +371,18 @@ impl Translator {
                 let rcx = self.out.spill(Gpr::Rcx, slot::BRANCH_RCX);
                 let rdx = self.out.spill(Gpr::Rdx, slot::BRANCH_RDX);
                 let out = &mut self.out;
-                if !self.operands.emit_branch_target(out, guest, bytes, &offsets) {
+                let checked = P::RECORDS && guest.op0_kind() == OpKind::Memory;
+                let done = if checked {
+                    self.weaver.checked_target(out, guest)
+                } else {
+                    self.operands.emit_branch_target(out, guest, bytes, &offsets)
+                };
+                if !done {
                     out.exit_fixed(pc, target::exit_emulate());
                 }
                 if class == Class::IndirectCall {
-                    branch::indirect_call(out, next);
+                    let weaver = P::RECORDS.then_some(&mut self.weaver);
+                    branch::indirect_call(out, weaver, next);
                 } else {
                     branch::indirect_jump(out);
                 }

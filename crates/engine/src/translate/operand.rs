@@ -96,6 +96,16 @@ impl OperandRewriter {
         OperandRewriter { encoder: Encoder::new(64), info: InstructionInfoFactory::new() }
     }
 
+    /// Whether an instruction changes any register.
+    pub fn writes_registers(&mut self, guest: &Instruction) -> bool {
+        use iced_x86::OpAccess::{CondRead, NoMemAccess, None, Read};
+        self.info
+            .info(guest)
+            .used_registers()
+            .iter()
+            .any(|r| !matches!(r.access(), Read | CondRead | NoMemAccess | None))
+    }
+
     /// What an instruction overwrites before anybody can look.
     pub fn dead_before(&mut self, guest: &Instruction) -> Dead {
         liveness::dead_before(&mut self.info, guest)
@@ -106,7 +116,8 @@ impl OperandRewriter {
         self.info.info(guest).used_memory()
     }
 
-    fn used_registers(&mut self, guest: &Instruction) -> GprSet {
+    /// The general-purpose registers an instruction uses.
+    pub fn used_registers(&mut self, guest: &Instruction) -> GprSet {
         let mut used = GprSet::default();
         for register in self.info.info(guest).used_registers() {
             used.add(register.register());
@@ -114,7 +125,8 @@ impl OperandRewriter {
         used
     }
 
-    fn encode(&mut self, out: &mut Emitter, guest: &Instruction) -> bool {
+    /// Emits an instruction by the general encoder; false if it has no encoding.
+    pub fn encode(&mut self, out: &mut Emitter, guest: &Instruction) -> bool {
         let address = out.address + out.here() as u64;
         let encoded = self.encoder.encode(guest, address).is_ok();
         let bytes = self.encoder.take_buffer();
@@ -364,7 +376,7 @@ fn low_half(register: Register) -> Register {
 
 /// Copies an instruction with a RIP-relative operand, making it `[disp32]`: ModRM's `rm` becomes
 /// 100 (a SIB byte follows) and the SIB byte says "no base, no index".
-fn emit_absolute(out: &mut Emitter, bytes: &[u8], offsets: &ConstantOffsets, target: u32) {
+pub fn emit_absolute(out: &mut Emitter, bytes: &[u8], offsets: &ConstantOffsets, target: u32) {
     let displacement = offsets.displacement_offset();
     let modrm = bytes[displacement - 1];
     out.raw(&bytes[..displacement - 1]);

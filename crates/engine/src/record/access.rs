@@ -1,0 +1,258 @@
+//! Instructions whose memory accesses emitted code cannot follow: gathers, masked loads, bit strings, state images,
+//! and whatever the engine executes itself.
+//!
+//! The decoder says which memory an instruction reads and writes. Before it executes, all of that is mended, what it
+//! writes included: it may write only part of it. Afterwards the shadow copies what was written.
+//!
+//! Images that `xsave` and its like store depend on more than the guest's state (which parts the processor
+//! considers in use), so they are logged like the effects of a system call.
+
+use super::weave::{Site, is_repeated_string};
+use super::{Recorder, VectorImage, shadow, strings, vectors, with};
+use crate::context::Context;
+use crate::guest_memory as guest;
+use crate::signals::frame;
+use crate::sys;
+use crate::translate::decoder_options;
+use crate::translate::operand::gpr_of;
+use core::arch::x86_64::__cpuid_count;
+use iced_x86::{
+    Decoder, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
+};
+
+/// A range of memory that an instruction touches.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    address: u64,
+    len: usize,
+    written: bool,
+}
+
+/// Decodes the instruction at a guest address.
+fn decode(pc: u64) -> Instruction {
+    let mut bytes = [0u8; 15];
+    let len = guest::read_partial(pc, &mut bytes);
+    Decoder::with_ip(64, &bytes[..len], pc, decoder_options()).decode()
+}
+
+/// Before an instruction that the engine follows; false if it was executed here and faulted.
+pub fn before(context: &mut Context, site: &Site) -> bool {
+    let guest = decode(site.pc);
+    if is_repeated_string(&guest) {
+        return strings::execute(context, &guest, site);
+    }
+    with(|recorder| {
+        let time = recorder.time().wrapping_add_signed(site.adjust as i64);
+        recorder.prepare(context, &guest, time);
+    });
+    true
+}
+
+/// After it.
+pub fn after(context: &mut Context) {
+    with(|recorder| recorder.finish_access());
+    // It may have been a load of FS.
+    context.guest_fs_base = sys::fs_base();
+}
+
+/// An instruction faulted, maybe one that has done part of its work.
+pub fn faulted() {
+    with(|recorder| {
+        for (address, len) in core::mem::take(&mut recorder.written) {
+            recorder.wrote_where_different(address, len);
+        }
+    });
+}
+
+/// Before an instruction that the engine executes itself; it has been counted already.
+pub fn before_emulated(context: &Context, guest: &Instruction) {
+    with(|recorder| {
+        let time = recorder.time().wrapping_sub(1);
+        recorder.prepare(context, guest, time);
+    });
+}
+
+/// After it.
+pub fn after_emulated() {
+    with(|recorder| recorder.finish_access());
+}
+
+/// An image of vector or x87 state has been stored: what is in it is the processor's word.
+pub fn stored_image(context: &Context, guest: &Instruction) {
+    let mut ranges = [None; 4];
+    for (place, range) in ranges.iter_mut().zip(ranges_of(context, guest)) {
+        *place = Some(range);
+    }
+    with(|recorder| {
+        for range in ranges.into_iter().flatten().filter(|r| r.written) {
+            recorder.wrote_where_different(range.address, range.len);
+        }
+    });
+}
+
+impl Recorder {
+    fn prepare(&mut self, context: &Context, guest: &Instruction, time: u64) {
+        self.written.clear();
+        for range in ranges_of(context, guest) {
+            let end = range.address.saturating_add(range.len as u64);
+            if !shadow::covers(range.address, end) {
+                continue;
+            }
+            self.mend(time, range.address, range.len as u64);
+            if range.written {
+                self.written.push((range.address, range.len));
+            }
+        }
+    }
+
+    fn finish_access(&mut self) {
+        for (address, len) in self.written.drain(..) {
+            shadow::follow(address, len);
+        }
+    }
+
+    fn wrote_where_different(&mut self, address: u64, len: usize) {
+        let mut buffer = [0u8; 512];
+        let time = self.time();
+        let mut at = 0;
+        while at < len {
+            let piece = &mut buffer[..(len - at).min(512)];
+            let got = guest::read_partial(address + at as u64, piece);
+            let start = address + at as u64;
+            if !shadow::covers(start, start + got as u64) {
+                return;
+            }
+            let copy = shadow::bytes(start, got);
+            if *copy != piece[..got] {
+                copy.copy_from_slice(&piece[..got]);
+                self.write(time, start, &buffer[..got]);
+            }
+            at += got.max(1);
+        }
+    }
+}
+
+/// The memory that an instruction touches with the registers as they are.
+fn ranges_of(context: &Context, guest: &Instruction) -> alloc::vec::Vec<Range> {
+    let mut ranges = alloc::vec::Vec::new();
+    let mut factory = InstructionInfoFactory::new();
+    let mut image = None;
+    for used in factory.info(guest).used_memory() {
+        let written = matches!(
+            used.access(),
+            OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+        );
+        if matches!(used.access(), OpAccess::None | OpAccess::NoMemAccess) {
+            continue;
+        }
+        let len = match used.memory_size().size() {
+            0 => frame::area_size(),
+            len => len,
+        };
+        if used.index().is_vector_register() {
+            let image = image.get_or_insert_with(|| {
+                let mut image = alloc::boxed::Box::new(VectorImage::new());
+                vectors(&mut image);
+                image
+            });
+            gather(context, guest, used, len, written, image, &mut ranges);
+            continue;
+        }
+        let Some(address) = used.virtual_address(0, |register, _, _| value_of(context, register))
+        else {
+            continue;
+        };
+        let address = address.wrapping_add(bit_string_offset(context, guest));
+        ranges.push(Range { address, len, written });
+    }
+    ranges
+}
+
+fn gather(
+    context: &Context,
+    guest: &Instruction,
+    used: &UsedMemory,
+    len: usize,
+    written: bool,
+    image: &VectorImage,
+    ranges: &mut alloc::vec::Vec<Range>,
+) {
+    let _ = guest;
+    let index_size = match used.vsib_size() {
+        0 => 4,
+        size => size as usize,
+    };
+    let count = used.index().size() / index_size;
+    for element in 0..count {
+        let address = used.virtual_address(element, |register, at, size| {
+            if register.is_vector_register() {
+                vector_element(image, register, at, size)
+            } else {
+                value_of(context, register)
+            }
+        });
+        if let Some(address) = address {
+            ranges.push(Range { address, len, written });
+        }
+    }
+}
+
+/// Element of a vector register in an image of `xsave` in standard form.
+fn vector_element(
+    image: &VectorImage,
+    register: Register,
+    element: usize,
+    size: usize,
+) -> Option<u64> {
+    let number = register.number();
+    let at = element * size;
+    let component = |feature: u32| __cpuid_count(0xd, feature).ebx as usize;
+    let place = match (number, at) {
+        (16.., _) => component(7) + (number - 16) * 64 + at,
+        (_, 0..16) => 160 + number * 16 + at,
+        (_, 16..32) => component(2) + number * 16 + at - 16,
+        _ => component(6) + number * 32 + at - 32,
+    };
+    let mut bytes = [0u8; 8];
+    bytes[..size].copy_from_slice(image.0.get(place..place + size)?);
+    let value = u64::from_le_bytes(bytes);
+    Some(if size == 4 { value as u32 as i32 as i64 as u64 } else { value })
+}
+
+/// Value of a register in an address.
+fn value_of(context: &Context, register: Register) -> Option<u64> {
+    Some(match register {
+        Register::None | Register::ES | Register::CS | Register::SS | Register::DS => 0,
+        Register::FS => context.guest_fs_base,
+        Register::GS => context.guest_gs_base,
+        register if register.is_gpr() => {
+            let value = context.registers.get(gpr_of(register));
+            match register.size() {
+                4 => value & 0xffff_ffff,
+                2 => value & 0xffff,
+                1 => value & 0xff,
+                _ => value,
+            }
+        }
+        _ => return None,
+    })
+}
+
+/// `bt` and its kin address memory beyond their operand by the bit number.
+fn bit_string_offset(context: &Context, guest: &Instruction) -> u64 {
+    use Mnemonic::{Bt, Btc, Btr, Bts};
+    if !matches!(guest.mnemonic(), Bt | Btc | Btr | Bts)
+        || guest.op0_kind() != OpKind::Memory
+        || guest.op1_kind() != OpKind::Register
+    {
+        return 0;
+    }
+    let register = guest.op1_register();
+    let value = context.registers.get(gpr_of(register));
+    let (bit, size) = match register.size() {
+        2 => (value as i16 as i64, 2),
+        4 => (value as i32 as i64, 4),
+        _ => (value as i64, 8),
+    };
+    (bit.div_euclid(size * 8) * size) as u64
+}

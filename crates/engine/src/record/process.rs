@@ -1,0 +1,338 @@
+//! The beginnings and ends of logs, threads and processes.
+
+use super::channel::{Channel, Writer};
+use super::intervals::Intervals;
+use super::{ACTIVE, Ahead, Recorder, STATE, WATCHING, schedule, shadow, with};
+use crate::context::{BRANCH_TABLE_BYTES, CONTEXT_AREA, Context, JUMP_TABLE};
+use crate::dispatch::engine;
+use crate::sys::{self, Result};
+use crate::table::Table;
+use crate::threads;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+use linux_raw_sys::general as c;
+use retro_abi::channel::{Origin, ended, slot_state};
+use retro_abi::config::{Config, PreviousLog, SharedFile};
+use retro_abi::layout::{PAGE, SHADOW_DISTANCE};
+use retro_abi::log::{Event, MAX_BYTES};
+
+/// The recorder's file, for programs that the guest executes. Packed: process id and descriptor.
+static FILE: AtomicU64 = AtomicU64::new(0);
+
+/// What a process tells about itself.
+pub struct Program<'a> {
+    /// Path of the executable.
+    pub path: &'a [u8],
+    /// Arguments, each ending in NUL.
+    pub arguments: &'a [&'a [u8]],
+    /// Environment, each ending in NUL.
+    pub environment: &'a [&'a [u8]],
+}
+
+/// Starts recording this process: memory for the shadow and the window, a slot, the first event.
+pub fn begin(config: &Config, program: &Program) -> Result<()> {
+    let Some(file) = config.channel else { return Ok(()) };
+    let channel = Channel::open(file)?;
+    FILE.store((file.pid as u64) << 32 | file.fd as u64, Ordering::Relaxed);
+    shadow::create()?;
+    create_window()?;
+    let control = channel.control();
+    let slot = match channel.claim() {
+        Some(slot) if control.closed.load(Ordering::Relaxed) == 0 => slot,
+        _ => {
+            control.unrecorded.fetch_add(1, Ordering::Relaxed);
+            return Err(sys::Errno::EAGAIN);
+        }
+    };
+    let writer = Writer::new(channel, slot)?;
+    let log = control.next_log.fetch_add(1, Ordering::Relaxed);
+    let (origin, parent) = match config.previous {
+        None => (Origin::First, 0),
+        Some(PreviousLog { log, replaces: true, .. }) => (Origin::Exec, log),
+        Some(PreviousLog { log, .. }) => (Origin::Fork, log),
+    };
+    let mut recorder = Recorder {
+        writer,
+        log,
+        files: Default::default(),
+        code: Table::new(1 << 10),
+        ahead: Ahead::default(),
+        written: Vec::new(),
+        intervals: Intervals::new(control.interval.load(Ordering::Relaxed)),
+        thread: sys::gettid() as u32,
+    };
+    recorder.announce(origin, parent);
+    recorder.log_start(origin, program);
+    *STATE.lock() = Some(recorder);
+    ACTIVE.store(true, Ordering::Relaxed);
+    WATCHING.store(true, Ordering::Relaxed);
+    if let Some(PreviousLog { slot, replaces: true, .. }) = config.previous {
+        channel.end(slot as usize);
+    }
+    Ok(())
+}
+
+/// Maps the memory right below the shadow: clock, branch table, context.
+fn create_window() -> Result<()> {
+    let table = SHADOW_DISTANCE.wrapping_add_signed(JUMP_TABLE as i64);
+    let start = table - PAGE;
+    let end = (table + (BRANCH_TABLE_BYTES + CONTEXT_AREA) as u64).next_multiple_of(PAGE);
+    let prot = c::PROT_READ | c::PROT_WRITE;
+    let flags = c::MAP_PRIVATE | c::MAP_ANONYMOUS | c::MAP_FIXED_NOREPLACE;
+    // SAFETY: MAP_FIXED_NOREPLACE never replaces a mapping.
+    unsafe { sys::mmap(start, end - start, prot, flags, -1, 0)? };
+    threads::fill_table(table);
+    Ok(())
+}
+
+impl Recorder {
+    /// Fills in the slot's header.
+    fn announce(&mut self, origin: Origin, parent: u64) {
+        let header = self.writer.header();
+        header.pid.store(sys::getpid(), Ordering::Relaxed);
+        header.log.store(self.log, Ordering::Relaxed);
+        header.parent.store(parent, Ordering::Relaxed);
+        header.origin.store(origin as u32, Ordering::Relaxed);
+        header.counts.threads.store(1, Ordering::Relaxed);
+        header.state.store(slot_state::LIVE, Ordering::Release);
+        self.writer.channel().ring();
+        let first = self.until_next_look();
+        self.set_deadline(first);
+    }
+
+    /// The clock runs for so many instructions before the engine is asked.
+    pub(super) fn set_deadline(&mut self, instructions: u64) {
+        let header = self.writer.header();
+        let time = header.time();
+        header.deadline.store(time.wrapping_add(instructions), Ordering::Relaxed);
+        header.clock.store(instructions.wrapping_neg(), Ordering::Relaxed);
+    }
+
+    fn log_start(&mut self, origin: Origin, program: &Program) {
+        let now = sys::wall_clock();
+        let arguments = joined(program.arguments);
+        let environment = joined(program.environment);
+        let mut buffer = [0u8; 4096];
+        let directory = sys::read_link(b"/proc/self/cwd\0", &mut buffer).unwrap_or(b"");
+        let path = program.path.strip_suffix(b"\0").unwrap_or(program.path);
+        self.event(Event::Start {
+            pid: sys::getpid() as u32,
+            parent: sys::getppid() as u32,
+            origin: origin as u8,
+            seconds: now.0,
+            nanoseconds: now.1,
+            path: &path[..path.len().min(4096)],
+            arguments: &arguments,
+            environment: &environment,
+            directory,
+        });
+    }
+}
+
+/// Strings one after the other, cut where they get too long for an event.
+fn joined(texts: &[&[u8]]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for text in texts {
+        if all.len() + text.len() > MAX_BYTES {
+            break;
+        }
+        all.extend_from_slice(text);
+    }
+    all
+}
+
+/// The first thread is ready: its context moves to the window, the first interval begins.
+pub fn begin_first_thread(home: &'static mut Context) -> &'static mut Context {
+    let chaos = with(|recorder| chaos_of(recorder)).flatten();
+    let context = schedule::start(home, chaos);
+    with(|recorder| recorder.begin_interval(context, 0));
+    context
+}
+
+fn chaos_of(recorder: &Recorder) -> Option<u64> {
+    let control = recorder.writer.channel().control();
+    (control.chaos_on.load(Ordering::Relaxed) != 0)
+        .then(|| control.chaos.load(Ordering::Relaxed) ^ recorder.log << 32)
+}
+
+/// At a boundary after the clock has reached its deadline: a new interval, another thread.
+pub fn deadline(context: &mut Context) {
+    if !super::active() {
+        return;
+    }
+    let over = with(|recorder| recorder.interval_is_over()) == Some(true);
+    if over {
+        intervals_reset(context);
+    }
+    schedule::yield_slice(context);
+    set_deadline();
+}
+
+/// Starts the clock anew, for the current number of threads.
+pub fn set_deadline() {
+    let slice = schedule::slice();
+    with(|recorder| {
+        let look = recorder.until_next_look();
+        recorder.set_deadline(slice.map_or(look, |slice| slice.min(look)));
+    });
+}
+
+fn intervals_reset(context: &Context) {
+    let engine = engine();
+    with(|recorder| recorder.reset(context, &engine.space));
+}
+
+// ---- threads ----
+
+/// A thread gets the baton for the first time.
+pub fn begin_thread(home: &'static mut Context) -> &'static mut Context {
+    let home_at = core::ptr::from_mut(home) as u64;
+    let context = schedule::acquire(home_at);
+    with(|recorder| recorder.log_thread(context));
+    set_deadline();
+    context
+}
+
+/// A thread ends.
+pub fn end_thread(context: &mut Context, code: u64) {
+    let event = Event::ThreadEnd { thread: context.tid(), code: code as u32 };
+    with(|recorder| recorder.event(event));
+    if !schedule::shared() {
+        with(|recorder| recorder.finish(ended::EXITED, code as u32));
+    }
+}
+
+// ---- processes ----
+
+/// The number that a child's log will have.
+pub fn reserve_log() -> Option<u64> {
+    with(|recorder| {
+        let control = recorder.writer.channel().control();
+        let follow = control.follow.load(Ordering::Relaxed) != 0;
+        follow.then(|| control.next_log.fetch_add(1, Ordering::Relaxed))
+    })
+    .flatten()
+}
+
+/// In the parent: a child was made.
+pub fn forked(pid: u32, log: Option<u64>) {
+    with(|recorder| recorder.event(Event::Fork { pid, log: log.map_or(0, |log| log + 1) }));
+}
+
+/// In a child with a copy of the memory: its own log begins. The kernel has wiped the shadow.
+pub fn begin_fork(context: &mut Context, log: Option<u64>) {
+    if !super::active() {
+        return;
+    }
+    schedule::after_fork(context);
+    let started = log.is_some_and(|log| with(|r| r.begin_fork(log)) == Some(true));
+    if !started {
+        stop();
+        return;
+    }
+    let engine = engine();
+    with(|recorder| {
+        for mapping in engine.space.mappings() {
+            let (start, len, prot) = (mapping.start, mapping.end - mapping.start, mapping.prot);
+            let kind = retro_abi::log::MapKind::Map;
+            let event = Event::Map { kind, start, len, prot, flags: 0, file: 0, offset: 0 };
+            recorder.event(event);
+        }
+        recorder.begin_interval(context, 0);
+    });
+}
+
+/// Goes on unrecorded: emitted code counts and compares as before, but nothing is logged.
+fn stop() {
+    ACTIVE.store(false, Ordering::Relaxed);
+    let flags = c::MAP_PRIVATE | c::MAP_ANONYMOUS | c::MAP_FIXED;
+    let clock = SHADOW_DISTANCE.wrapping_add_signed(crate::context::CLOCK_PAGE as i64);
+    // SAFETY: replaces the clock's page, which is the parent's, by one that nobody reads.
+    let _ = unsafe { sys::mmap(clock, PAGE, c::PROT_READ | c::PROT_WRITE, flags, -1, 0) };
+}
+
+impl Recorder {
+    fn begin_fork(&mut self, log: u64) -> bool {
+        let channel = self.writer.channel();
+        let parent = self.log;
+        let Some(slot) = channel.claim() else {
+            channel.control().unrecorded.fetch_add(1, Ordering::Relaxed);
+            return false;
+        };
+        let Ok(writer) = Writer::new(channel, slot) else { return false };
+        self.writer = writer;
+        self.log = log;
+        self.thread = sys::gettid() as u32;
+        self.forget_files();
+        self.code = Table::new(1 << 10);
+        self.announce(Origin::Fork, parent);
+        self.log_start(Origin::Fork, &Program { path: b"", arguments: &[], environment: &[] });
+        true
+    }
+
+    /// The process ends.
+    fn finish(&mut self, how: u32, code: u32) {
+        self.event(Event::End { how, code });
+        let header = self.writer.header();
+        header.end_code.store(code, Ordering::Relaxed);
+        header.ended.store(how, Ordering::Relaxed);
+        self.writer.end();
+    }
+
+    fn log_thread(&mut self, context: &Context) {
+        super::channel::bump32(&self.writer.header().counts.threads);
+        let thread = context.tid();
+        self.event(Event::ThreadStart { thread });
+        let mut image = super::VectorImage::new();
+        let state = Event::ThreadState {
+            thread,
+            in_syscall: 0,
+            registers: super::all_registers(context),
+            image: super::vectors(&mut image),
+        };
+        self.event(state);
+    }
+}
+
+/// The process ends by `exit_group`.
+pub fn exited(code: u64) {
+    with(|recorder| recorder.finish(ended::EXITED, code as u32));
+}
+
+/// The process ends by a signal.
+pub fn killed(signal: u32) {
+    with(|recorder| recorder.finish(ended::SIGNALLED, signal));
+}
+
+/// What the engine of the next program must know.
+pub fn for_exec(borrowed: bool) -> Option<(SharedFile, PreviousLog)> {
+    let packed = FILE.load(Ordering::Relaxed);
+    let file = SharedFile { pid: (packed >> 32) as i32, fd: packed as u32 as i32 };
+    with(|recorder| {
+        let slot = recorder.writer.slot() as u32;
+        (file, PreviousLog { slot, log: recorder.log, replaces: !borrowed })
+    })
+}
+
+/// Whether a program that the guest executes is left alone: it is a child, and children are not followed.
+pub fn leaves_alone(borrowed: bool) -> bool {
+    if !super::watching() {
+        return false;
+    }
+    let follows =
+        with(|recorder| recorder.writer.channel().control().follow.load(Ordering::Relaxed) != 0);
+    match follows {
+        None => true,
+        Some(follows) => borrowed && !follows,
+    }
+}
+
+/// A program is executed without the engine: the log ends, unless the caller only borrows it.
+pub fn native_exec(borrowed: bool) {
+    if !borrowed {
+        with(|recorder| {
+            let header = recorder.writer.header();
+            header.ended.store(ended::STOPPED, Ordering::Relaxed);
+        });
+    }
+}

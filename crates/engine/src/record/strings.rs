@@ -1,0 +1,316 @@
+//! Repeated string instructions, executed by the engine in pieces: each piece is mended, then done on memory and
+//! shadow alike.
+//!
+//! Invariants: rsi, rdi and rcx always name the work that is left, so that a fault shows the guest the state that the
+//! processor would have left; an element that cannot be stored whole is not stored at all.
+
+use super::shadow;
+use super::weave::Site;
+use super::with;
+use crate::context::{Context, Gpr};
+use crate::dispatch::engine;
+use crate::guest_memory as guest;
+use crate::signals::{self, Fault};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use retro_abi::layout::PAGE;
+
+const DIRECTION: u64 = 0x400;
+const PIECE: usize = 4096;
+
+/// What an instruction does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Move,
+    Store,
+    Load,
+    Compare,
+    Scan,
+}
+
+struct Work {
+    action: Action,
+    width: u64,
+    backwards: bool,
+    narrow: bool,
+    source_base: u64,
+    /// For comparisons: go on while equal, or while different.
+    while_equal: bool,
+    time: u64,
+}
+
+/// A memory access that failed.
+struct Failed {
+    address: u64,
+    write: bool,
+}
+
+fn action_of(guest: &Instruction) -> Option<(Action, u64)> {
+    use Mnemonic::*;
+    Some(match guest.mnemonic() {
+        Movsb => (Action::Move, 1),
+        Movsw => (Action::Move, 2),
+        Movsd => (Action::Move, 4),
+        Movsq => (Action::Move, 8),
+        Stosb => (Action::Store, 1),
+        Stosw => (Action::Store, 2),
+        Stosd => (Action::Store, 4),
+        Stosq => (Action::Store, 8),
+        Lodsb => (Action::Load, 1),
+        Lodsw => (Action::Load, 2),
+        Lodsd => (Action::Load, 4),
+        Lodsq => (Action::Load, 8),
+        Cmpsb => (Action::Compare, 1),
+        Cmpsw => (Action::Compare, 2),
+        Cmpsd => (Action::Compare, 4),
+        Cmpsq => (Action::Compare, 8),
+        Scasb => (Action::Scan, 1),
+        Scasw => (Action::Scan, 2),
+        Scasd => (Action::Scan, 4),
+        Scasq => (Action::Scan, 8),
+        _ => return None,
+    })
+}
+
+fn is_narrow(guest: &Instruction) -> bool {
+    (0..guest.op_count()).any(|i| {
+        matches!(
+            guest.op_kind(i),
+            OpKind::MemorySegESI | OpKind::MemoryESEDI | OpKind::MemorySegEDI
+        )
+    })
+}
+
+/// Executes the instruction; false if it faulted, with the fault delivered.
+pub fn execute(context: &mut Context, guest: &Instruction, site: &Site) -> bool {
+    let Some((action, width)) = action_of(guest) else {
+        // Port access: a protection fault in user mode.
+        return fail(context, site, Fault::protection(0));
+    };
+    let source_base = match guest.segment_prefix() {
+        Register::FS => context.guest_fs_base,
+        Register::GS => context.guest_gs_base,
+        _ => 0,
+    };
+    let time = with(|r| r.time().wrapping_add_signed(site.adjust as i64)).unwrap_or(0);
+    let work = Work {
+        action,
+        width,
+        backwards: context.registers.rflags & DIRECTION != 0,
+        narrow: is_narrow(guest),
+        source_base,
+        while_equal: !guest.has_repne_prefix(),
+        time,
+    };
+    match work.run(context) {
+        Ok(()) => true,
+        Err(Failed { address, write }) => {
+            let error = if write { Fault::WRITE } else { 0 };
+            let canonical = (address as i64) << 16 >> 16 == address as i64;
+            let fault = if canonical {
+                Fault::page(address, engine().space.find(address), error)
+            } else {
+                Fault::protection(0)
+            };
+            fail(context, site, fault)
+        }
+    }
+}
+
+fn fail(context: &mut Context, site: &Site, fault: Fault) -> bool {
+    context.registers.rip = site.pc;
+    context.unsettled = site.adjust as i32;
+    super::settle(context);
+    context.inside = false;
+    signals::deliver_fault(context, &fault.into());
+    false
+}
+
+impl Work {
+    fn mask(&self) -> u64 {
+        if self.narrow { 0xffff_ffff } else { u64::MAX }
+    }
+
+    fn source(&self, context: &Context) -> u64 {
+        (context.registers.get(Gpr::Rsi) & self.mask()).wrapping_add(self.source_base)
+    }
+
+    fn destination(&self, context: &Context) -> u64 {
+        context.registers.get(Gpr::Rdi) & self.mask()
+    }
+
+    fn uses_source(&self) -> bool {
+        matches!(self.action, Action::Move | Action::Load | Action::Compare)
+    }
+
+    fn uses_destination(&self) -> bool {
+        self.action != Action::Load
+    }
+
+    fn advance(&self, context: &mut Context, elements: u64) {
+        let bytes = elements.wrapping_mul(self.width);
+        let bytes = if self.backwards { bytes.wrapping_neg() } else { bytes };
+        let mask = self.mask();
+        let registers = &mut context.registers;
+        if self.uses_source() {
+            registers.set(Gpr::Rsi, registers.get(Gpr::Rsi).wrapping_add(bytes) & mask);
+        }
+        if self.uses_destination() {
+            registers.set(Gpr::Rdi, registers.get(Gpr::Rdi).wrapping_add(bytes) & mask);
+        }
+        registers.set(Gpr::Rcx, (registers.get(Gpr::Rcx) & mask).wrapping_sub(elements) & mask);
+    }
+
+    /// Elements that can be done at once: all in one page on either side, none overlapping what it produces.
+    fn piece(&self, context: &Context) -> u64 {
+        let left = context.registers.get(Gpr::Rcx) & self.mask();
+        if self.backwards {
+            return 1;
+        }
+        let in_page = |address: u64| ((PAGE - address % PAGE) / self.width).max(1);
+        let mut count = left.min(PIECE as u64 / self.width);
+        if self.uses_source() {
+            count = count.min(in_page(self.source(context)));
+        }
+        if self.uses_destination() {
+            count = count.min(in_page(self.destination(context)));
+        }
+        if self.action == Action::Move {
+            let distance = self.destination(context).wrapping_sub(self.source(context));
+            if distance < count * self.width {
+                count = (distance / self.width).max(1);
+            }
+        }
+        count
+    }
+
+    fn run(&self, context: &mut Context) -> Result<(), Failed> {
+        while context.registers.get(Gpr::Rcx) & self.mask() != 0 {
+            let count = self.piece(context);
+            let len = (count * self.width) as usize;
+            let mut buffer = [0u8; PIECE];
+            match self.action {
+                Action::Move => {
+                    let bytes = &mut buffer[..len];
+                    self.load(self.source(context), bytes)?;
+                    self.store(self.destination(context), bytes)?;
+                    self.advance(context, count);
+                }
+                Action::Store => {
+                    let value = context.registers.get(Gpr::Rax).to_le_bytes();
+                    let bytes = &mut buffer[..len];
+                    for element in bytes.chunks_exact_mut(self.width as usize) {
+                        element.copy_from_slice(&value[..self.width as usize]);
+                    }
+                    self.store(self.destination(context), bytes)?;
+                    self.advance(context, count);
+                }
+                Action::Load => {
+                    let bytes = &mut buffer[..len];
+                    self.load(self.source(context), bytes)?;
+                    let mut value = context.registers.get(Gpr::Rax).to_le_bytes();
+                    let width = self.width as usize;
+                    value[..width].copy_from_slice(&bytes[len - width..]);
+                    if width == 4 {
+                        value[4..].fill(0);
+                    }
+                    context.registers.set(Gpr::Rax, u64::from_le_bytes(value));
+                    self.advance(context, count);
+                }
+                Action::Compare | Action::Scan => {
+                    if self.compare(context, count)? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares up to `count` elements; true if the instruction ends.
+    fn compare(&self, context: &mut Context, count: u64) -> Result<bool, Failed> {
+        let len = (count * self.width) as usize;
+        let width = self.width as usize;
+        let (mut left, mut right) = ([0u8; PIECE], [0u8; PIECE]);
+        self.load(self.destination(context), &mut right[..len])?;
+        if self.action == Action::Compare {
+            self.load(self.source(context), &mut left[..len])?;
+        } else {
+            let value = context.registers.get(Gpr::Rax).to_le_bytes();
+            for element in left[..len].chunks_exact_mut(width) {
+                element.copy_from_slice(&value[..width]);
+            }
+        }
+        let stops = (0..count as usize).find(|&i| {
+            let at = i * width..(i + 1) * width;
+            (left[at.clone()] == right[at]) != self.while_equal
+        });
+        let done = stops.map_or(count as usize, |i| i + 1);
+        let last = (done - 1) * width..done * width;
+        let number = |bytes: &[u8]| {
+            let mut all = [0u8; 8];
+            all[..width].copy_from_slice(bytes);
+            u64::from_le_bytes(all)
+        };
+        let flags =
+            compare_flags(number(&left[last.clone()]), number(&right[last]), self.width * 8);
+        context.registers.rflags = context.registers.rflags & !0x8d5 | flags;
+        self.advance(context, done as u64);
+        Ok(stops.is_some())
+    }
+
+    /// Loads through the shadow: mends it, then takes what is there.
+    fn load(&self, address: u64, bytes: &mut [u8]) -> Result<(), Failed> {
+        let got = guest::read_partial(address, bytes);
+        if got < bytes.len() {
+            return Err(Failed { address: address + got as u64, write: false });
+        }
+        with(|recorder| {
+            recorder.mend(self.time, address, bytes.len() as u64);
+            if shadow::covers(address, address + bytes.len() as u64) {
+                bytes.copy_from_slice(shadow::bytes(address, bytes.len()));
+            }
+        });
+        Ok(())
+    }
+
+    fn store(&self, address: u64, bytes: &[u8]) -> Result<(), Failed> {
+        let last = address.wrapping_add(bytes.len() as u64 - 1);
+        if last / PAGE != address / PAGE {
+            // One element across two pages: both must take it.
+            for at in [address, last] {
+                let mut probe = [0u8];
+                let touched = guest::read(at, &mut probe).and_then(|()| write(at, &probe));
+                touched.map_err(|_| Failed { address: at, write: true })?;
+            }
+        }
+        write(address, bytes).map_err(|_| Failed { address, write: true })?;
+        if shadow::covers(address, address + bytes.len() as u64) {
+            shadow::bytes(address, bytes.len()).copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Writes guest memory, giving code pages back where the engine had protected them.
+fn write(address: u64, bytes: &[u8]) -> crate::sys::Result<()> {
+    if guest::write(address, bytes).is_ok() {
+        return Ok(());
+    }
+    crate::dispatch::unprotect_all_code();
+    guest::write(address, bytes)
+}
+
+/// The arithmetic flags of `cmp left, right`.
+fn compare_flags(left: u64, right: u64, bits: u64) -> u64 {
+    let mask = u64::MAX >> (64 - bits);
+    let (left, right) = (left & mask, right & mask);
+    let result = left.wrapping_sub(right) & mask;
+    let sign = 1 << (bits - 1);
+    let carry = (left < right) as u64;
+    let parity = ((result as u8).count_ones().is_multiple_of(2)) as u64;
+    let adjust = (left ^ right ^ result) >> 4 & 1;
+    let zero = (result == 0) as u64;
+    let negative = (result & sign != 0) as u64;
+    let overflow = ((left ^ right) & (left ^ result) & sign != 0) as u64;
+    carry | parity << 2 | adjust << 4 | zero << 6 | negative << 7 | overflow << 11
+}
