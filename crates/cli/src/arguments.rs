@@ -1,13 +1,24 @@
 //! The command line: what can be asked, and the help text for it.
 
+mod recordings;
+
 use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub use recordings::{
+    DumpOptions, InfoOptions, KindGroup, LsOptions, PackOptions, RecordOptions, RmOptions,
+    UnpackOptions,
+};
+
 const EXAMPLES: &str = "\
 Examples:
-  retro run -- ls -l               run a program under the engine
+  retro record -- ./a.out          record a run of a program
+  retro ls                         list the recordings
+  retro info                       what happened in the latest one, in numbers
+  retro dump | less                its log as text
+  retro run -- ls -l               run a program under the engine without recording
   retro run --stats -- make -j2    and print what the engine counted
   retro completions bash           print a completion script for bash
   retro man | man -l -             read the manual page";
@@ -40,6 +51,24 @@ pub enum Command {
     /// code cache. Standard input and output, environment, working directory and signals are the
     /// program's own.
     Run(RunOptions),
+    /// Record a run of a program
+    ///
+    /// The program, and every program it starts, runs under the engine, and what replay needs is logged.
+    /// Standard input and output, environment, working directory and signals are the program's own. One
+    /// line on stderr says at the end what was recorded.
+    Record(RecordOptions),
+    /// List the recordings
+    Ls(LsOptions),
+    /// Show what a recording holds: commands, processes, counts, sizes
+    Info(InfoOptions),
+    /// Remove recordings
+    Rm(RmOptions),
+    /// Print the log of a recording as text
+    Dump(DumpOptions),
+    /// Pack a recording and the files it needs into one file
+    Pack(PackOptions),
+    /// Turn a packed recording into a recording again
+    Unpack(UnpackOptions),
     /// Print a shell completion script
     Completions {
         /// The shell to complete for

@@ -40,11 +40,13 @@ impl Launch {
         Ok(Self { engine, path, arguments, cache_kib })
     }
 
-    /// Executes the engine in this process. Returns only if that fails.
-    pub fn execute(&self, policy: Policy, stats: Option<SharedFile>) -> Result<Infallible> {
+    /// Executes the engine in this process. Returns only if that fails. `shared` is what the policy
+    /// writes to, if anything: counters or the recorder's memory.
+    pub fn execute(&self, policy: Policy, shared: Option<SharedFile>) -> Result<Infallible> {
         let config = Config {
             policy,
-            stats,
+            stats: shared.filter(|_| policy == Policy::Count),
+            channel: shared.filter(|_| policy == Policy::Record),
             cache_kib: self.cache_kib,
             ..Config::new(self.path.as_os_str().as_bytes())
         };

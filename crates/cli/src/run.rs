@@ -34,7 +34,7 @@ fn counted(launch: &Launch, format: StatsFormat) -> Result<()> {
     let counters = Counters::new()?;
     let start = Instant::now();
     let shared = counters.shared();
-    let ending = supervise::supervise(|| launch.execute(Policy::Count, Some(shared)))?;
+    let ending = supervise::supervise(None, || launch.execute(Policy::Count, Some(shared)))?;
     let report = Report::new(counters.get(), start.elapsed());
     let text = match format {
         StatsFormat::Text => report.text(),

@@ -30,19 +30,12 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{
     SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction, sigprocmask,
 };
+use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getpgid, getpgrp, getppid};
 
-use crate::message;
+pub use retro_recorder::Ending;
 
-/// How the guest's main process ended. Signals are plain numbers, since real-time signals have
-/// no names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// It exited with this status.
-    Exited(i32),
-    /// This signal killed it.
-    Killed(c_int),
-}
+use crate::message;
 
 /// Signals that the kernel sends to a whole process group on behalf of its terminal.
 const FROM_TERMINAL: [c_int; 8] = [
@@ -56,10 +49,14 @@ const FROM_TERMINAL: [c_int; 8] = [
     libc::SIGWINCH,
 ];
 
-/// Runs `become_guest`, which ends in an `execve`, in a child and waits for its end.
+/// Runs `become_guest`, which ends in an `execve`, in a child and waits for its end. If `helper`, another
+/// child, ends meanwhile, it is reaped: a zombie would look alive to whoever depends on it.
 ///
 /// All signals stay blocked in this process afterwards: see [`end_as`].
-pub fn supervise(become_guest: impl FnOnce() -> Result<Infallible>) -> Result<Ending> {
+pub fn supervise(
+    helper: Option<Pid>,
+    become_guest: impl FnOnce() -> Result<Infallible>,
+) -> Result<Ending> {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     let mut mask = SigSet::empty();
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut mask))
@@ -72,7 +69,7 @@ pub fn supervise(become_guest: impl FnOnce() -> Result<Infallible>) -> Result<En
 
     // SAFETY: this process has one thread, so the child may do whatever the parent could.
     match unsafe { fork() }.context("cannot create a process")? {
-        ForkResult::Parent { child } => Supervisor { child, resumed: false }.wait(),
+        ForkResult::Parent { child } => Supervisor { child, helper, resumed: false }.wait(),
         ForkResult::Child => {
             let restored = die_with(supervisor).and_then(|()| {
                 // SAFETY: puts back what this process was started with.
@@ -133,6 +130,8 @@ fn raise_by_default(signal: c_int) {
 
 struct Supervisor {
     child: Pid,
+    /// See [`supervise`].
+    helper: Option<Pid>,
     /// This process was stopped and the SIGCONT that woke it has not been taken yet.
     resumed: bool,
 }
@@ -142,12 +141,20 @@ impl Supervisor {
         loop {
             let info = next_signal()?;
             if info.si_signo == libc::SIGCHLD {
+                self.reap_helper();
                 if let Some(ending) = self.collect()? {
                     return Ok(ending);
                 }
             } else {
                 self.pass_on(&info);
             }
+        }
+    }
+
+    fn reap_helper(&self) {
+        if let Some(helper) = self.helper {
+            // That it is gone is for others to notice.
+            let _ = waitpid(helper, Some(WaitPidFlag::WNOHANG));
         }
     }
 

@@ -213,6 +213,8 @@ enum From {
     Jump,
     /// Execute just one instruction in a block of its own.
     Step,
+    /// The same, touching nothing that the instruction would not.
+    CarefulStep,
 }
 
 fn count_exit(stats: &Stats, kind: ExitKind) {
@@ -248,7 +250,7 @@ fn resume(context: &mut Context, mut from: From) {
             record::process::deadline(context);
             continue;
         }
-        if context.guest_trap_flag {
+        if context.guest_trap_flag && from != From::CarefulStep {
             from = From::Step;
         }
         let pc = context.registers.rip;
@@ -307,7 +309,7 @@ impl core::convert::From<Failure> for Trouble {
 }
 
 fn find_or_translate(engine: &mut Engine, pc: u64, from: From) -> Result<u32, Trouble> {
-    if from != From::Step
+    if !matches!(from, From::Step | From::CarefulStep)
         && let Some(block) = engine.cache.find(pc)
     {
         return Ok(block);
@@ -323,7 +325,12 @@ fn find_or_translate(engine: &mut Engine, pc: u64, from: From) -> Result<u32, Tr
 }
 
 fn translate(engine: &mut Engine, pc: u64, from: From) -> Result<u32, Trouble> {
-    let mut how = How { step: from == From::Step, jump_entry: from == From::Jump, checked: false };
+    let mut how = How {
+        step: matches!(from, From::Step | From::CarefulStep),
+        jump_entry: from == From::Jump,
+        checked: false,
+        careful: from == From::CarefulStep,
+    };
     // Blocks end at page boundaries, except for an instruction that crosses one.
     let in_page = (PAGE - pc % PAGE) as usize;
     for len in [in_page.min(crate::translate::MAX_GUEST_BYTES), in_page + 15] {
@@ -397,7 +404,7 @@ fn learn(
             let entry = engine.cache.jump_entry(block)?;
             set_branch_table(context, pc, entry);
         }
-        From::Anywhere | From::Step => {}
+        From::Anywhere | From::Step | From::CarefulStep => {}
     }
     Ok(())
 }
@@ -440,6 +447,11 @@ fn fault(context: &mut Context) -> From {
         return from;
     }
     let arrived = context.signals.fault;
+    if record::access::may_be_ours(context.registers.rip)
+        && !cache::is_careful(context.signals.fault_cache_pc)
+    {
+        return From::CarefulStep;
+    }
     record::access::faulted();
     signals::deliver_fault(context, &arrived);
     From::Anywhere

@@ -246,8 +246,10 @@ fn interrupted(body: impl FnOnce()) {
                 unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGUSR1) };
             }
         });
-        body();
+        // A failed check has to end the other thread too.
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
         over.store(true, Ordering::Relaxed);
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     });
 }
 

@@ -72,6 +72,8 @@ pub struct Block {
     incoming: u32,
     /// Next block of the same page, for the first and the last page it touches.
     pub next_in_page: [u32; 2],
+    /// Whether it touches nothing that its instructions would not.
+    careful: bool,
     /// Guest instructions in it.
     instructions: u8,
     /// Instruction in front of which a recording policy counts them all; none does with `NOT_COUNTED`.
@@ -330,6 +332,7 @@ impl CodeCache {
             address: self.hot,
             first_exit,
             jump_entry: how.jump_entry,
+            careful: how.careful,
             checked: how.checked && !how.step,
             linkable: !how.step,
             cold_address: self.cold,
@@ -364,6 +367,7 @@ impl CodeCache {
             lead: translator.body as u16,
             incoming: NONE,
             next_in_page: [NONE; 2],
+            careful: how.careful,
             instructions: translator.instructions as u8,
             counted_at,
             valid: true,
@@ -529,6 +533,8 @@ pub struct How {
     pub jump_entry: bool,
     /// Checking its own bytes.
     pub checked: bool,
+    /// Touching nothing that its instructions would not.
+    pub careful: bool,
 }
 
 fn write_code(address: u64, bytes: &[u8]) {
@@ -650,6 +656,14 @@ fn with_saved_flags(rflags: u64, ax: u64) -> u64 {
     const LOW: u64 = 0xd5;
     const OVERFLOW: u64 = 0x800;
     rflags & !(LOW | OVERFLOW) | ax >> 8 & LOW | ((ax & 1) * OVERFLOW)
+}
+
+/// Whether the block at a cache address was made carefully.
+pub fn is_careful(address: u64) -> bool {
+    let view = VIEW.load(Ordering::Acquire);
+    let position = recover(address, &mut Registers::default(), &Saved::default());
+    // SAFETY: published once and never freed.
+    position.is_some_and(|p| unsafe { (&*(*view).blocks)[p.block].careful })
 }
 
 /// Forgets what a thread's branch table says, after a flush.

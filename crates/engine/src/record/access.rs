@@ -7,7 +7,7 @@
 //! Images that `xsave` and its like store depend on more than the guest's state (which parts the processor
 //! considers in use), so they are logged like the effects of a system call.
 
-use super::weave::{Site, is_repeated_string};
+use super::weave::{Site, is_masked, is_repeated_string};
 use super::{Recorder, VectorImage, shadow, strings, vectors, with};
 use crate::context::Context;
 use crate::guest_memory as guest;
@@ -53,6 +53,11 @@ pub fn after(context: &mut Context) {
     with(|recorder| recorder.finish_access());
     // It may have been a load of FS.
     context.guest_fs_base = sys::fs_base();
+}
+
+/// Whether a fault at an instruction may be that of its check, which touches more than the instruction does.
+pub fn may_be_ours(pc: u64) -> bool {
+    super::watching() && is_masked(&decode(pc))
 }
 
 /// An instruction faulted, maybe one that has done part of its work.

@@ -43,6 +43,10 @@ const VECTOR_SIZE: u64 = 16;
 /// The largest socket address (`sockaddr_storage`).
 const LARGEST_ADDRESS: u64 = 128;
 
+/// The largest output whose length is taken from guest memory. The kernel wrote that length, but a guest can
+/// place it where an output overwrites it, and must not make a recording of all its memory that way.
+const LARGEST_DESCRIBED: u64 = 1 << 20;
+
 /// Calls `wrote(address, len)` for every range that the call is known to have written.
 ///
 /// `result` is what the call left in rax. Returns whether the call's effects are known completely; if not, what
@@ -58,7 +62,13 @@ pub fn written(
     match table::effects(number) {
         Effects::Nothing => true,
         Effects::OnSuccess(outputs) => match call.error() {
-            None => outputs.iter().fold(true, |known, &output| call.output(output) && known),
+            None => {
+                let mut known = true;
+                for &output in outputs {
+                    known &= call.output(output);
+                }
+                known
+            }
             error => nothing_written_despite(error),
         },
         Effects::Special(special) => special(&mut call),
@@ -126,6 +136,12 @@ impl FinishedCall<'_> {
         if address != 0 && len != 0 && address.checked_add(len).is_some() {
             (self.wrote)(address, len);
         }
+    }
+
+    /// Reports a range whose length was found in guest memory; returns whether all of it was reported.
+    fn described(&mut self, address: u64, len: u64) -> bool {
+        self.range(address, len.min(LARGEST_DESCRIBED));
+        len <= LARGEST_DESCRIBED
     }
 
     /// Reports so many bytes at an argument. Returns true, as most calls' last step.

@@ -189,23 +189,12 @@ impl Recorder {
         const GAP: usize = 16;
         let shadow = shadow::bytes(address, bytes.len());
         let mut at = 0;
-        while at < bytes.len() {
-            if bytes[at] == shadow[at] {
-                at += 1;
-                if at.is_multiple_of(8) {
-                    while at + 8 <= bytes.len() && bytes[at..at + 8] == shadow[at..at + 8] {
-                        at += 8;
-                    }
-                }
-                continue;
-            }
-            let start = at;
-            let mut last = at;
-            while at < bytes.len() && at - last < GAP {
-                if bytes[at] != shadow[at] {
-                    last = at;
-                }
-                at += 1;
+        while let Some(start) = first_difference(bytes, shadow, at) {
+            let mut last = start;
+            while let Some(next) = first_difference(bytes, shadow, last + 1)
+                && next - last <= GAP
+            {
+                last = next;
             }
             let run = &bytes[start..=last];
             shadow[start..=last].copy_from_slice(run);
@@ -213,6 +202,23 @@ impl Recorder {
             at = last + 1;
         }
     }
+}
+
+/// Where two equally long strings differ, from `at` on.
+fn first_difference(left: &[u8], right: &[u8], mut at: usize) -> Option<usize> {
+    let word = |bytes: &[u8], at: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_le_bytes(word)
+    };
+    while at + 8 <= left.len() {
+        let difference = word(left, at) ^ word(right, at);
+        if difference != 0 {
+            return Some(at + difference.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    (at..left.len()).find(|&at| left[at] != right[at])
 }
 
 /// Length of an event's byte strings.

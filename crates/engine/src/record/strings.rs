@@ -38,6 +38,12 @@ struct Work {
     time: u64,
 }
 
+/// How an instruction stopped.
+enum Left {
+    Nothing,
+    More,
+}
+
 /// A memory access that failed.
 struct Failed {
     address: u64,
@@ -101,8 +107,19 @@ pub fn execute(context: &mut Context, guest: &Instruction, site: &Site) -> bool 
         while_equal: !guest.has_repne_prefix(),
         time,
     };
-    match work.run(context) {
-        Ok(()) => true,
+    // Under the trap flag every repetition traps.
+    let one_by_one = context.guest_trap_flag;
+    match work.run(context, one_by_one) {
+        Ok(Left::Nothing) => true,
+        Ok(Left::More) => {
+            context.registers.rip = site.pc;
+            context.unsettled = site.adjust as i32;
+            super::settle(context);
+            context.inside = false;
+            context.trap_armed = false;
+            signals::deliver_fault(context, &Fault::step(site.pc).into());
+            false
+        }
         Err(Failed { address, write }) => {
             let error = if write { Fault::WRITE } else { 0 };
             let canonical = (address as i64) << 16 >> 16 == address as i64;
@@ -183,9 +200,13 @@ impl Work {
         count
     }
 
-    fn run(&self, context: &mut Context) -> Result<(), Failed> {
+    fn run(&self, context: &mut Context, one_by_one: bool) -> Result<Left, Failed> {
+        let mut done = false;
         while context.registers.get(Gpr::Rcx) & self.mask() != 0 {
-            let count = self.piece(context);
+            if one_by_one && core::mem::replace(&mut done, true) {
+                return Ok(Left::More);
+            }
+            let count = if one_by_one { 1 } else { self.piece(context) };
             let len = (count * self.width) as usize;
             let mut buffer = [0u8; PIECE];
             match self.action {
@@ -198,9 +219,7 @@ impl Work {
                 Action::Store => {
                     let value = context.registers.get(Gpr::Rax).to_le_bytes();
                     let bytes = &mut buffer[..len];
-                    for element in bytes.chunks_exact_mut(self.width as usize) {
-                        element.copy_from_slice(&value[..self.width as usize]);
-                    }
+                    fill(bytes, &value[..self.width as usize]);
                     self.store(self.destination(context), bytes)?;
                     self.advance(context, count);
                 }
@@ -218,12 +237,12 @@ impl Work {
                 }
                 Action::Compare | Action::Scan => {
                     if self.compare(context, count)? {
-                        return Ok(());
+                        break;
                     }
                 }
             }
         }
-        Ok(())
+        Ok(Left::Nothing)
     }
 
     /// Compares up to `count` elements; true if the instruction ends.
@@ -236,9 +255,7 @@ impl Work {
             self.load(self.source(context), &mut left[..len])?;
         } else {
             let value = context.registers.get(Gpr::Rax).to_le_bytes();
-            for element in left[..len].chunks_exact_mut(width) {
-                element.copy_from_slice(&value[..width]);
-            }
+            fill(&mut left[..len], &value[..width]);
         }
         let stops = (0..count as usize).find(|&i| {
             let at = i * width..(i + 1) * width;
@@ -289,6 +306,25 @@ impl Work {
         }
         Ok(())
     }
+}
+
+/// Repeats an element of one, two, four or eight bytes.
+fn fill(bytes: &mut [u8], element: &[u8]) {
+    if let &[one] = element {
+        bytes.fill(one);
+        return;
+    }
+    let mut word = [0u8; 8];
+    for piece in word.chunks_exact_mut(element.len()) {
+        piece.copy_from_slice(element);
+    }
+    let mut words = bytes.chunks_exact_mut(8);
+    for piece in &mut words {
+        piece.copy_from_slice(&word);
+    }
+    let rest = words.into_remainder();
+    let len = rest.len();
+    rest.copy_from_slice(&word[..len]);
 }
 
 /// Writes guest memory, giving code pages back where the engine had protected them.

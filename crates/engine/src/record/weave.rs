@@ -142,6 +142,9 @@ enum Form {
 pub struct Weaver {
     /// How careful to be.
     pub settings: Settings,
+    /// Whether the engine follows masked loads. Otherwise they are checked as a whole; where that faults, the
+    /// instruction is translated again, carefully.
+    pub careful: bool,
     /// Code that is rarely executed.
     pub cold: Emitter,
     /// Places of this block; the first has number `first_site`.
@@ -220,6 +223,7 @@ impl Weaver {
     pub fn new() -> Weaver {
         Weaver {
             settings: Settings::default(),
+            careful: false,
             cold: Emitter::new(),
             sites: Vec::with_capacity(64),
             first_site: 0,
@@ -642,7 +646,8 @@ impl Weaver {
         }
         let masked = guest.op_mask() != Register::None;
         match access {
-            OpAccess::Read => self.read_form(guest, len, masked),
+            OpAccess::Read => self.read_form(guest, len),
+            OpAccess::CondRead if is_masked(guest) => self.read_form(guest, len),
             OpAccess::CondRead if is_conditional_move(guest) => Form::Read(len),
             OpAccess::Write | OpAccess::CondWrite => self.store_form(operands, guest, len, masked),
             OpAccess::ReadWrite | OpAccess::ReadCondWrite => self.modify_form(guest, len),
@@ -650,9 +655,11 @@ impl Weaver {
         }
     }
 
-    fn read_form(&self, guest: &Instruction, len: usize, masked: bool) -> Form {
+    fn read_form(&self, guest: &Instruction, len: usize) -> Form {
         use Mnemonic::{Bt, Mov, Movsx, Movsxd, Movzx};
-        if masked || guest.mnemonic() == Bt && guest.op1_kind() == OpKind::Register {
+        if self.careful && is_masked(guest)
+            || guest.mnemonic() == Bt && guest.op1_kind() == OpKind::Register
+        {
             return Form::Engine;
         }
         let to = guest.op0_register();
@@ -1132,6 +1139,13 @@ impl Default for Weaver {
     fn default() -> Self {
         Weaver::new()
     }
+}
+
+/// Whether parts of an instruction's memory operand may not be touched, depending on a mask.
+pub fn is_masked(guest: &Instruction) -> bool {
+    use Mnemonic::{Vmaskmovpd, Vmaskmovps, Vpmaskmovd, Vpmaskmovq};
+    guest.op_mask() != Register::None
+        || matches!(guest.mnemonic(), Vmaskmovpd | Vmaskmovps | Vpmaskmovd | Vpmaskmovq)
 }
 
 fn exchanged(guest: &Instruction) -> Register {

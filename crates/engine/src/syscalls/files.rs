@@ -7,6 +7,7 @@ use super::{Args, Outcome, pass};
 use crate::dispatch::{engine, fixed};
 use crate::guest_memory as guest;
 use crate::maps::{AddressSpace, Backing, STACK_TOP};
+use crate::record;
 use crate::sys::{self, Errno, Result};
 use alloc::vec::Vec;
 use core::fmt::Write;
@@ -282,7 +283,9 @@ fn guest_maps(space: &AddressSpace, real: &[u8]) -> Vec<u8> {
             }
             continue;
         };
+        let shadow = record::watching() && !record::shadow::covers(line.start, line.end);
         hidden = (GUEST_LIMIT..1 << 63).contains(&line.start)
+            || shadow && line.start < GUEST_LIMIT
             || matches!(line.name, b"[vdso]" | b"[vvar]" | b"[vvar_vclock]");
         if hidden {
             continue;

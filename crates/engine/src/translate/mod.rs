@@ -30,6 +30,7 @@ use crate::policy::{Nondeterministic, Policy};
 use crate::record::weave::Weaver;
 use alloc::vec::Vec;
 use classify::{Class, classify};
+use core::sync::atomic::{AtomicU64, Ordering};
 use emit::Emitter;
 use iced_x86::{
     Code, ConstantOffsets, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, OpKind,
@@ -57,6 +58,8 @@ pub struct Request<'a> {
     pub first_exit: u32,
     /// Put an entry for indirect jumps in front of the block.
     pub jump_entry: bool,
+    /// Leave masked loads to the engine, which touches no more than they do.
+    pub careful: bool,
     /// Check the guest bytes on every entry, and end the block after each store: the code may
     /// change without a fault.
     pub checked: bool,
@@ -148,6 +151,7 @@ impl Translator {
             policy.block_entry(&mut self.out, &self.decoded, dead);
         }
         if P::RECORDS {
+            self.weaver.careful = request.careful;
             let (cold, site) = (request.cold_address, request.first_site);
             self.weaver.begin(&self.decoded, &mut self.operands, cold, site);
         }
@@ -401,9 +405,17 @@ impl Default for Translator {
 
 /// How this processor reads instructions that vendors read differently.
 pub fn decoder_options() -> u32 {
+    /// Asked once: on a virtual machine cpuid takes as long as thousands of instructions.
+    static KNOWN: AtomicU64 = AtomicU64::new(u64::MAX);
+    let known = KNOWN.load(Ordering::Relaxed);
+    if known != u64::MAX {
+        return known as u32;
+    }
     // The vendor string is "AuthenticAMD"; its last four letters come in ecx.
     let amd = core::arch::x86_64::__cpuid(0).ecx == u32::from_le_bytes(*b"cAMD");
-    if amd { DecoderOptions::AMD } else { DecoderOptions::NONE }
+    let options = if amd { DecoderOptions::AMD } else { DecoderOptions::NONE };
+    KNOWN.store(options as u64, Ordering::Relaxed);
+    options
 }
 
 fn boundary(cache_len: usize) -> MapEntry {

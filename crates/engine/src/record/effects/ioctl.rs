@@ -288,8 +288,8 @@ fn interfaces(call: &mut FinishedCall) -> bool {
     else {
         return false;
     };
-    call.range(list, length.into());
-    call.bytes(2, 4)
+    call.bytes(2, 4);
+    call.described(list, length.into())
 }
 
 /// The extents of a file, behind the structure that asks for them.
@@ -303,8 +303,7 @@ fn extents(call: &mut FinishedCall) -> bool {
     else {
         return false;
     };
-    call.range(start, HEAD + EXTENT * u64::from(found.min(room)));
-    true
+    call.described(start, HEAD + EXTENT * u64::from(found.min(room)))
 }
 
 /// What became of each file that was compared, behind the structure that names the source.

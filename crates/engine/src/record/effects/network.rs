@@ -104,10 +104,10 @@ fn message(call: &mut FinishedCall, start: u64, length: u64) -> bool {
         call.range(name, u64::from(name_length).min(LARGEST_ADDRESS));
         call.range(field(header::NAME_LENGTH), 4);
     }
-    call.range(control, control_length);
+    let control_known = call.described(control, control_length);
     call.range(field(header::CONTROL_LENGTH), 8);
     call.range(field(header::FLAGS), 4);
-    call.vectors(vectors, vector_count, length)
+    call.vectors(vectors, vector_count, length) && control_known
 }
 
 pub fn getsockopt(call: &mut FinishedCall) -> bool {
@@ -127,8 +127,8 @@ pub fn getsockopt(call: &mut FinishedCall) -> bool {
         return false;
     }
     let Some(length) = call.read_u32(length_word) else { return false };
-    call.range(call.args[3], length.into());
-    PLAIN_LEVELS.contains(&level)
+    call.described(call.args[3], length.into())
+        && PLAIN_LEVELS.contains(&level)
         && (level, option) != (SOL_TCP, TCP_ZEROCOPY_RECEIVE)
         && (level != SOL_IP || option < FIRST_FILTER_OPTION)
 }

@@ -49,7 +49,10 @@ fn descriptor_sets(call: &mut FinishedCall) -> bool {
     }
     let descriptors = call.narrow(0).min(MOST_DESCRIPTORS) as usize;
     let bytes = descriptors.div_ceil(64) * 8;
-    (1..=3).fold(true, |known, set| call.bytes(set, bytes) && known)
+    for set in 1..=3 {
+        call.bytes(set, bytes);
+    }
+    true
 }
 
 pub fn nanosleep(call: &mut FinishedCall) -> bool {
@@ -224,8 +227,8 @@ pub fn name_to_handle_at(call: &mut FinishedCall) -> bool {
     match call.error() {
         None => {
             let Some(length) = call.read_u32(call.args[2]) else { return false };
-            call.range(call.args[2], HEAD + u64::from(length));
-            call.bytes(3, mount_id)
+            call.bytes(3, mount_id);
+            call.described(call.args[2], HEAD + u64::from(length))
         }
         // Says how much room it would have taken.
         Some(errno::EOVERFLOW) => call.bytes(2, HEAD as usize) && call.bytes(3, mount_id),
@@ -294,8 +297,7 @@ pub fn statmount(call: &mut FinishedCall) -> bool {
     match call.error() {
         None => {
             let Some(size) = call.read_u32(call.args[1]) else { return false };
-            call.range(call.args[1], u64::from(size).min(call.args[2]));
-            true
+            call.described(call.args[1], u64::from(size).min(call.args[2]))
         }
         error => nothing_written_despite(error),
     }
@@ -305,8 +307,8 @@ pub fn lsm_get_self_attr(call: &mut FinishedCall) -> bool {
     match call.error() {
         None => {
             let Some(size) = call.read_u32(call.args[2]) else { return false };
-            call.range(call.args[1], size.into());
-            call.bytes(2, 4)
+            call.bytes(2, 4);
+            call.described(call.args[1], size.into())
         }
         Some(errno::E2BIG) => call.bytes(2, 4),
         error => nothing_written_despite(error),

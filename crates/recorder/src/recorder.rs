@@ -1,0 +1,321 @@
+//! The recorder process: takes what engines log, has it written, and ends when nobody logs any more.
+//!
+//! Strategy: this thread sleeps on the doorbell, which engines ring when they claim a slot, publish a chunk
+//! or end; the [watcher](crate::watch) rings it for deaths and for the supervisor, the
+//! [pipeline](crate::pipeline) when it has room again. Each time it looks at the slots in use, and for new ones.
+//!
+//! Invariants:
+//! 1. It waits for nobody but the disk: an engine that waits for room always gets it, or is told that recording
+//!    has stopped.
+//! 2. It ends when the first process has ended (or the supervisor is gone) and no slot is in use.
+//! 3. When writing fails, recording stops for good: engines are told, and what they still say is dropped.
+//!
+//! Complexity: a ring costs a look at the slots up to the highest in use and a few more; all slots are looked at
+//! once per [`SWEEP`] only.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use retro_abi::channel::{Origin, SLOTS, slot_state};
+use retro_recording::{ProcessEnd, RunEnd, RunOutcome, Writer, encode_process_summary};
+
+use crate::channel::Channel;
+use crate::dialogue::{Heard, Line, Order, Report};
+use crate::pipeline::Pipeline;
+use crate::process::{Recorded, Step};
+use crate::watch::{LINE, Watcher};
+use crate::{Ending, Options, Summary, isolation};
+
+/// Longest sleep: how late a change is noticed that nobody rang for.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How often all slots are looked at, in case somebody claimed one out of order.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// Free slots looked at beyond the highest in use: engines take the lowest free one.
+const LOOKAHEAD: usize = 16;
+
+/// How long the summary of the first process waits for the supervisor to say what killed it.
+const PATIENCE_WITH_SUPERVISOR: Duration = Duration::from_secs(2);
+
+/// Runs the recorder in this process, which was forked for it, and returns its exit status.
+pub fn run(line: Line, options: &Options) -> i32 {
+    let recorder = match Recorder::prepare(line.as_fd(), options) {
+        Ok(prepared) => prepared,
+        Err(reason) => {
+            line.send(&Report::Refused(reason));
+            return 1;
+        }
+    };
+    line.send(&Report::Ready(recorder.channel.descriptor()));
+    match recorder.record(&line) {
+        Some(summary) => line.send(&Report::Done(summary)),
+        None => return 1,
+    }
+    0
+}
+
+struct Recorder {
+    channel: Arc<Channel>,
+    watcher: Watcher,
+    pipeline: Pipeline,
+    started: Instant,
+    /// Slots in use, by index.
+    slots: BTreeMap<usize, Recorded>,
+    next_token: u64,
+    last_tick: Instant,
+    last_sweep: Instant,
+    /// Numbers of the logs seen so far.
+    logs: HashSet<u64>,
+    first_pid: Option<i32>,
+    guest: Guest,
+    closed: bool,
+    summary: Summary,
+}
+
+/// What is known of the first process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Guest {
+    Runs,
+    Ended(Ending),
+    /// The supervisor is gone without a word.
+    Unknown,
+    /// There is none.
+    Cancelled,
+}
+
+impl Recorder {
+    fn prepare(line: BorrowedFd, options: &Options) -> Result<Recorder, String> {
+        isolation::isolate(line).map_err(|error| format!("cannot start the recorder: {error}"))?;
+        let writer =
+            Writer::create(&options.directory, &options.head).map_err(|e| e.to_string())?;
+        let channel = Channel::create(&options.settings()).map_err(|error| {
+            format!("cannot make the memory for logs: {error}{}", advice(&error))
+        })?;
+        let channel = Arc::new(channel);
+        let threads = |error| format!("cannot start a thread of the recorder: {error}");
+        let bell = channel.clone();
+        let watcher = Watcher::start(line, move || bell.ring()).map_err(threads)?;
+        let bell = channel.clone();
+        let pipeline =
+            Pipeline::start(writer, &options.directory, options.level, move || bell.ring())
+                .map_err(threads)?;
+        isolation::leave_directory();
+        let now = Instant::now();
+        Ok(Recorder {
+            channel,
+            watcher,
+            pipeline,
+            started: now,
+            slots: BTreeMap::new(),
+            next_token: 0,
+            last_tick: now,
+            last_sweep: now,
+            logs: HashSet::new(),
+            first_pid: None,
+            guest: Guest::Runs,
+            closed: false,
+            summary: Summary::default(),
+        })
+    }
+
+    /// Records until everything is over. Returns nothing if the recording was called off.
+    fn record(mut self, line: &Line) -> Option<Summary> {
+        loop {
+            let seen = self.channel.doorbell();
+            self.hear(line);
+            if self.guest == Guest::Cancelled {
+                return None;
+            }
+            if self.pipeline.failure().is_some() && !self.closed {
+                self.close();
+            }
+            self.tick();
+            self.discover();
+            let before = self.slots.len();
+            let busy = self.drain();
+            let over = self.guest != Guest::Runs;
+            if over && before != self.slots.len() {
+                line.mention(&Report::Remaining(self.slots.len() as u64));
+            }
+            if over && self.slots.is_empty() {
+                self.sweep();
+                if self.slots.is_empty() {
+                    line.mention(&Report::Remaining(0));
+                    return Some(self.finish());
+                }
+            } else if !busy {
+                self.channel.sleep(seen, TICK);
+            }
+        }
+    }
+
+    /// Takes what the watcher noticed.
+    fn hear(&mut self, line: &Line) {
+        while let Some(event) = self.watcher.next() {
+            if event == LINE {
+                self.hear_supervisor(line);
+            } else if let Some(process) = self.slots.values_mut().find(|p| p.token == event) {
+                process.has_died();
+            }
+        }
+    }
+
+    fn hear_supervisor(&mut self, line: &Line) {
+        loop {
+            match line.receive(Some(Instant::now())) {
+                Heard::Message(Order::Ended(ending)) => {
+                    self.guest = Guest::Ended(ending);
+                    line.mention(&Report::Remaining(self.slots.len() as u64));
+                }
+                Heard::Message(Order::Cancel) => self.guest = Guest::Cancelled,
+                Heard::Nothing => return self.watcher.listen(line.as_fd()),
+                Heard::Gone => {
+                    if self.guest == Guest::Runs {
+                        self.guest = Guest::Unknown;
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Does what need not be done at every ring.
+    fn tick(&mut self) {
+        if self.last_tick.elapsed() < TICK {
+            return;
+        }
+        self.last_tick = Instant::now();
+        self.slots.values_mut().for_each(Recorded::ask);
+        if self.last_sweep.elapsed() >= SWEEP {
+            self.sweep();
+        }
+    }
+
+    fn sweep(&mut self) {
+        self.last_sweep = Instant::now();
+        self.look_for_claims(SLOTS);
+    }
+
+    /// Finds slots that were claimed.
+    fn discover(&mut self) {
+        loop {
+            let in_use = self.slots.last_key_value().map_or(0, |(&highest, _)| highest + 1);
+            let hint = self.channel.control().hint.load(Ordering::Relaxed) as usize;
+            let before = self.slots.len();
+            self.look_for_claims(in_use.max(hint).saturating_add(LOOKAHEAD).min(SLOTS));
+            if self.slots.len() == before {
+                return;
+            }
+        }
+    }
+
+    fn look_for_claims(&mut self, end: usize) {
+        for index in 0..end {
+            if self.slots.contains_key(&index) || self.channel.peek(index) == slot_state::FREE {
+                continue;
+            }
+            // Without memory for a mapping now, there may be some later.
+            let Ok(slot) = self.channel.slot(index) else { continue };
+            self.slots.insert(index, Recorded::new(index, self.next_token, slot));
+            self.next_token += 1;
+        }
+    }
+
+    /// Takes a round of what there is to take. Returns whether there may be more.
+    fn drain(&mut self) -> bool {
+        let mut busy = false;
+        let (mut over, mut returned) = (Vec::new(), Vec::new());
+        for process in self.slots.values_mut() {
+            if let Some(identity) = process.look(&self.watcher) {
+                if !self.logs.insert(identity.log) {
+                    process.refused = true;
+                    self.summary.damaged += 1;
+                } else if identity.origin == Some(Origin::First) {
+                    self.first_pid.get_or_insert(identity.pid);
+                }
+            }
+            match process.step(&self.channel, &self.pipeline, self.closed) {
+                Step::Idle | Step::Starved => {}
+                Step::Took => busy = true,
+                Step::Over => over.push(process.index),
+                Step::Returned => returned.push(process.index),
+            }
+        }
+        for index in returned {
+            // It may be another's by now: then it is found again.
+            self.slots.remove(&index);
+        }
+        for index in over {
+            self.end_process(index);
+        }
+        busy
+    }
+
+    /// Ends the log of a process of which everything is taken.
+    fn end_process(&mut self, index: usize) {
+        let Some(process) = self.slots.remove(&index) else { return };
+        let pid = process.identity().map(|identity| identity.pid);
+        let silent_guest = process.ended_silently() && pid.is_some() && pid == self.first_pid;
+        if silent_guest
+            && self.guest == Guest::Runs
+            && process.dead_for() < PATIENCE_WITH_SUPERVISOR
+        {
+            self.slots.insert(index, process);
+            return;
+        }
+        self.summary.log_bytes += process.taken_bytes;
+        if let Some(mut summary) = process.summary().filter(|_| !process.refused) {
+            if let (true, Guest::Ended(ending)) = (silent_guest, self.guest) {
+                summary.end = match ending {
+                    Ending::Exited(status) => ProcessEnd::Exited(status as u32),
+                    Ending::Killed(signal) => ProcessEnd::Signalled(signal as u32),
+                };
+            }
+            self.summary.processes += 1;
+            let sum = self.summary.instructions.saturating_add(process.instructions());
+            self.summary.instructions = sum;
+            self.pipeline.note(encode_process_summary(&summary));
+        }
+        self.channel.release(process.into_slot());
+        // Low slots are used again, so that there are few to look at.
+        self.channel.control().hint.fetch_min(index as u32, Ordering::Relaxed);
+    }
+
+    /// Tells engines that nothing is recorded any more.
+    fn close(&mut self) {
+        self.closed = true;
+        self.channel.control().closed.store(1, Ordering::SeqCst);
+        self.slots.values().for_each(Recorded::wake);
+    }
+
+    fn finish(self) -> Summary {
+        // A process that starts now is too late.
+        let control = self.channel.control();
+        control.closed.store(1, Ordering::SeqCst);
+        let unrecorded = control.unrecorded.load(Ordering::Relaxed);
+        let end = RunEnd {
+            outcome: match self.guest {
+                Guest::Ended(Ending::Exited(status)) => RunOutcome::Exited(status as u32),
+                Guest::Ended(Ending::Killed(signal)) => RunOutcome::Signalled(signal as u32),
+                Guest::Runs | Guest::Unknown | Guest::Cancelled => RunOutcome::Unknown,
+            },
+            wall_nanoseconds: self.started.elapsed().as_nanos().try_into().unwrap_or(u64::MAX),
+            stopped: None,
+            unrecorded,
+        };
+        let (file_bytes, failure) = self.pipeline.finish(end);
+        Summary { file_bytes, unrecorded, failure, ..self.summary }
+    }
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EFBIG) => "; allow larger files with `ulimit -f unlimited`",
+        _ => "",
+    }
+}

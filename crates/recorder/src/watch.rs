@@ -1,0 +1,178 @@
+//! Waiting for what the doorbell does not tell: the death of recorded processes, and the supervisor.
+//!
+//! A process that is killed cannot ring. A descriptor of the process (`pidfd`) becomes readable when it has
+//! ended; one thread waits for all of them and for the supervisor's line, and rings the doorbell itself.
+//! Where the system gives no such descriptors, the process table is looked at now and then.
+//!
+//! Invariant: every event is reported once; the supervisor's line is silent until [`Watcher::listen`] arms it
+//! again.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+
+/// The event of the supervisor's line; all others are tokens given to [`Watcher::watch`].
+pub const LINE: u64 = u64::MAX;
+
+/// Waits for events.
+pub struct Watcher {
+    epoll: Arc<Epoll>,
+    events: Receiver<u64>,
+}
+
+/// How the end of one process is noticed.
+#[derive(Debug)]
+pub enum Watch {
+    /// It has ended already.
+    Ended,
+    /// Its token will be reported. The descriptor is only kept open.
+    Reported(#[expect(dead_code, reason = "closing it ends the watch")] OwnedFd),
+    /// By asking [`Watch::has_ended`]. The process is the one that started at this time.
+    Asked { pid: i32, start: u64 },
+}
+
+impl Watcher {
+    /// Starts the thread; `on_event` is called from it after an event was queued.
+    pub fn start(line: BorrowedFd, on_event: impl Fn() + Send + 'static) -> io::Result<Watcher> {
+        let epoll = Arc::new(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
+        epoll.add(line, interest(LINE))?;
+        let (sender, events) = channel();
+        let waiting = epoll.clone();
+        thread::Builder::new().name("watcher".into()).spawn(move || {
+            let mut ready = [EpollEvent::empty(); 64];
+            loop {
+                let count = match waiting.wait(&mut ready, EpollTimeout::NONE) {
+                    Ok(count) => count,
+                    Err(Errno::EINTR) => continue,
+                    Err(_) => return,
+                };
+                for event in &ready[..count] {
+                    if sender.send(event.data()).is_err() {
+                        return;
+                    }
+                }
+                on_event();
+            }
+        })?;
+        Ok(Watcher { epoll, events })
+    }
+
+    /// The next event that has been noticed.
+    pub fn next(&self) -> Option<u64> {
+        self.events.try_recv().ok()
+    }
+
+    /// Makes the supervisor's line report again.
+    pub fn listen(&self, line: BorrowedFd) {
+        // A line that cannot be armed stays silent, as that of a supervisor that never ends.
+        let _ = self.epoll.modify(line, &mut interest(LINE));
+    }
+
+    /// Watches a process; its end will be reported by `token`, unless the result has to be asked.
+    pub fn watch(&self, pid: i32, token: u64) -> Watch {
+        if pid <= 0 {
+            return Watch::Ended;
+        }
+        let reported = open_process(pid).and_then(|process| {
+            self.epoll.add(process.as_fd(), interest(token))?;
+            Ok(process)
+        });
+        match reported {
+            Ok(process) => Watch::Reported(process),
+            Err(Errno::ESRCH) => Watch::Ended,
+            // No such system call, no descriptors left, no permission.
+            Err(_) => match start_time(pid) {
+                Some(start) => Watch::Asked { pid, start },
+                None => Watch::Ended,
+            },
+        }
+    }
+}
+
+impl Watch {
+    /// Whether the process is known to have ended without a report.
+    pub fn has_ended(&self) -> bool {
+        match *self {
+            Watch::Ended => true,
+            Watch::Reported(_) => false,
+            Watch::Asked { pid, start } => start_time(pid) != Some(start),
+        }
+    }
+}
+
+fn interest(token: u64) -> EpollEvent {
+    EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLONESHOT, token)
+}
+
+fn open_process(pid: i32) -> Result<OwnedFd, Errno> {
+    // SAFETY: the call touches no memory of this process. The descriptor is close-on-exec.
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let descriptor = Errno::result(result)?;
+    // SAFETY: the descriptor was just created and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })
+}
+
+/// When a process started, in the kernel's own unit; none if it has ended, reaped or not.
+fn start_time(pid: i32) -> Option<u64> {
+    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is a name in parentheses that may hold anything.
+    let after_name = text.iter().rposition(|&byte| byte == b')')? + 1;
+    let fields = std::str::from_utf8(&text[after_name..]).ok()?;
+    let mut fields = fields.split_ascii_whitespace();
+    if matches!(fields.next()?, "Z" | "X" | "x") {
+        return None;
+    }
+    // The state is field 3, the start time field 22.
+    fields.nth(22 - 3 - 1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command, Stdio};
+    use std::sync::mpsc::sync_channel;
+
+    fn child() -> Child {
+        Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+    }
+
+    #[test]
+    fn a_death_is_reported_before_it_is_reaped() {
+        let (line, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (noticed, notice) = sync_channel(1);
+        let watcher = Watcher::start(line.as_fd(), move || noticed.send(()).unwrap()).unwrap();
+        let mut child = child();
+        let watch = watcher.watch(child.id() as i32, 17);
+        assert!(!watch.has_ended());
+        assert_eq!(watcher.next(), None);
+        child.kill().unwrap();
+        notice.recv().unwrap();
+        assert_eq!(watcher.next(), Some(17));
+        assert_eq!(watcher.next(), None);
+        child.wait().unwrap();
+        assert!(watcher.watch(child.id() as i32, 17).has_ended());
+        assert!(watcher.watch(0, 17).has_ended());
+        assert!(watcher.watch(-1, 17).has_ended());
+    }
+
+    #[test]
+    fn asking_tells_the_living_from_the_dead_and_from_others() {
+        let mut child = child();
+        let pid = child.id() as i32;
+        let start = start_time(pid).unwrap();
+        assert!(!Watch::Asked { pid, start }.has_ended());
+        assert!(Watch::Asked { pid, start: start - 1 }.has_ended());
+        child.kill().unwrap();
+        // Ended and not reaped.
+        while start_time(pid).is_some() {}
+        assert!(Watch::Asked { pid, start }.has_ended());
+        child.wait().unwrap();
+        assert!(Watch::Asked { pid, start }.has_ended());
+    }
+}
