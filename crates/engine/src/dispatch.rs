@@ -7,7 +7,7 @@ use crate::cache::{self, CodeCache, Failure, How};
 use crate::context::{Context, ExitKind, counter};
 use crate::guest_memory as guest;
 use crate::lock::{Guard, Lock};
-use crate::maps::AddressSpace;
+use crate::maps::{AddressSpace, Backing, Mapping};
 use crate::policy::{Count, Events, Policy, Run};
 use crate::record::{self, Record};
 use crate::signals::{self, Fault, PENDING_DEADLINE, PENDING_KICK, PENDING_SIGNAL};
@@ -30,10 +30,14 @@ pub struct Engine {
     /// Counts flushes, so that a thread notices that its exit record is gone.
     pub generation: u32,
     translate: Translate,
+    flush_wanted: bool,
 }
 
 /// The translator, instantiated for the policy.
-type Translate = fn(&mut CodeCache, u64, &[u8], How) -> Result<u32, Failure>;
+type Translate = fn(&mut CodeCache, u64, &[u8], How, Peek) -> Result<u32, Failure>;
+
+/// Reads code that will not change.
+type Peek<'a> = &'a dyn Fn(u64, &mut [u8]) -> usize;
 
 /// What does not change after start-up.
 pub struct Fixed {
@@ -61,8 +65,9 @@ fn translate_with<P: Policy + Default>(
     pc: u64,
     code: &[u8],
     how: How,
+    peek: Peek,
 ) -> Result<u32, Failure> {
-    cache.translate(&mut P::default(), pc, code, how)
+    cache.translate(&mut P::default(), pc, code, how, peek)
 }
 
 /// The run-time half of a policy.
@@ -82,7 +87,14 @@ pub fn install(cache: CodeCache, space: AddressSpace, heap_start: u64, fixed: Fi
         config::Policy::Record => translate_with::<Record>,
     };
     let heap = (heap_start, heap_start);
-    let engine = Engine { cache: cache.publish(), space, heap, generation: 0, translate };
+    let engine = Engine {
+        cache: cache.publish(),
+        space,
+        heap,
+        generation: 0,
+        translate,
+        flush_wanted: false,
+    };
     FIXED.store(Box::into_raw(Box::new(fixed)), Ordering::Release);
     ENGINE.store(Box::into_raw(Box::new(Lock::new(engine))), Ordering::Release);
 }
@@ -281,6 +293,13 @@ fn resume(context: &mut Context, mut from: From) {
 fn enter_at(context: &mut Context, pc: u64, from: From) -> Result<u64, Fault> {
     let mut engine = engine();
     context.pending.fetch_and(!PENDING_KICK, Ordering::Relaxed);
+    let mut from = from;
+    if core::mem::take(&mut engine.flush_wanted) {
+        flush(&mut engine, context);
+        if matches!(from, From::Direct { .. }) {
+            from = From::Anywhere;
+        }
+    }
     loop {
         let done = find_or_translate(&mut engine, pc, from).and_then(|block| {
             learn(&mut engine, context, block, pc, from)?;
@@ -345,7 +364,9 @@ fn translate(engine: &mut Engine, pc: u64, from: From) -> Result<u32, Trouble> {
             // Mapped, but beyond the end of its file.
             return Err(Trouble::Fault(Fault::beyond_file(pc)));
         }
-        match (engine.translate)(engine.cache, pc, &code[..read], how) {
+        let space = &engine.space;
+        let peek = |address: u64, bytes: &mut [u8]| peek(space, address, bytes);
+        match (engine.translate)(engine.cache, pc, &code[..read], how, &peek) {
             Err(Failure::Fetch) if len > in_page || read < in_page => {
                 // The instruction runs into a page that cannot be executed.
                 let address = pc + read as u64;
@@ -364,6 +385,31 @@ fn translate(engine: &mut Engine, pc: u64, from: From) -> Result<u32, Trouble> {
         }
     }
     Err(Trouble::Fault(Fault::page(pc + in_page as u64, None, Fault::FETCH)))
+}
+
+/// Reads code of a file that the guest cannot write: if that changes, everything is translated anew
+/// (see [`Engine::code_changes`]).
+fn peek(space: &AddressSpace, address: u64, bytes: &mut [u8]) -> usize {
+    match space.find(address) {
+        Some(mapping) if is_lasting_code(mapping) => {
+            let len = ((mapping.end - address) as usize).min(bytes.len());
+            guest::read_partial(address, &mut bytes[..len])
+        }
+        _ => 0,
+    }
+}
+
+fn is_lasting_code(mapping: &Mapping) -> bool {
+    mapping.backing == Backing::File && mapping.executable() && !mapping.writable()
+}
+
+impl Engine {
+    /// A range is about to be unmapped, mapped over or made writable.
+    pub fn code_changes(&mut self, start: u64, end: u64) {
+        if record::watching() && self.space.overlapping(start, end).any(is_lasting_code) {
+            self.flush_wanted = true;
+        }
+    }
 }
 
 /// How far code can be fetched from `pc`, at most `len` bytes; at least one byte.

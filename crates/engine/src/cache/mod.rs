@@ -322,6 +322,7 @@ impl CodeCache {
         pc: u64,
         code: &[u8],
         how: How,
+        peek: &dyn Fn(u64, &mut [u8]) -> usize,
     ) -> Result<u32, Failure> {
         self.commit()?;
         let first_exit = self.exits.len() as u32;
@@ -337,6 +338,7 @@ impl CodeCache {
             linkable: !how.step,
             cold_address: self.cold,
             first_site: self.sites.len() as u32,
+            peek,
         };
         self.translator
             .translate(policy, &request)

@@ -1,12 +1,10 @@
 //! Intervals: stretches of the log that replay alone.
 //!
 //! An interval starts with the shadow all zero, so that whatever the guest reads from then on is logged again. That
-//! costs time and log; the rule keeps both small against what the interval before has taken:
-//!
-//! - instructions since the last reset >= REFILL_TIME x loads logged while the shadow filled, and
-//! - instructions since the last reset >= 8 x bytes logged while it filled / REFILL_BITS,
-//!
-//! so that refilling costs at most a few percent of time and a hundredth of a bit per instruction.
+//! costs time and log. Whatever has been logged since the last reset bounds what the next one will cost, so a reset is due
+//! when the instructions since then outweigh it: at most a few percent of time and a hundredth of a bit per instruction
+//! go into refilling. A program that reads ever new memory never gets there; for it a reset is due when
+//! the log has grown to many times of what it took to fill the shadow at the interval's start.
 
 use super::{Recorder, VectorImage, all_registers, schedule, shadow, vectors};
 use crate::context::Context;
@@ -22,6 +20,10 @@ const SHORTEST: u64 = 50_000_000;
 const REFILL_TIME: u64 = 300 * 30;
 /// Instructions per bit of refilling: a hundredth of a bit per instruction.
 const REFILL_BITS: u64 = 100;
+
+/// A log of so many bytes is worth a reset that costs one part in so many of it.
+const LONG_LOG: u64 = 32 << 20;
+const LONG_LOG_RATIO: u64 = 8;
 
 /// What decides about the next reset.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,8 +64,12 @@ impl Recorder {
         if since < FILLING {
             return false;
         }
-        let (loads, bytes) = *intervals.refill.get_or_insert(spent);
-        since >= SHORTEST.max(loads * REFILL_TIME).max(bytes * 8 * REFILL_BITS)
+        let filled = *intervals.refill.get_or_insert(spent);
+        let outweighs = |(loads, bytes): (u64, u64)| {
+            since >= SHORTEST.max(loads * REFILL_TIME).max(bytes * 8 * REFILL_BITS)
+        };
+        let long_log = spent.1 >= LONG_LOG && spent.1 >= LONG_LOG_RATIO * filled.1;
+        outweighs(spent) || long_log && outweighs((filled.0, 0))
     }
 
     /// Instructions until the question comes up again.

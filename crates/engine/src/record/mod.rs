@@ -237,6 +237,12 @@ fn payload_of(event: &Event) -> usize {
     }
 }
 
+/// The same where arithmetic flags may be dead and destroyed.
+fn check_without_flags(registers: &Registers) -> u32 {
+    const ARITHMETIC: u64 = 0x8d5;
+    check_of(&Registers { rflags: registers.rflags & !ARITHMETIC, ..*registers })
+}
+
 /// The sum that lets a replay compare all integer registers.
 fn check_of(registers: &Registers) -> u32 {
     let mut values = [0; 18];
@@ -445,7 +451,7 @@ pub fn signal(context: &Context, arrived: &Arrived, synchronous: bool, handler: 
         number: arrived.signal,
         synchronous,
         handler,
-        check: check_of(&context.registers),
+        check: check_without_flags(&context.registers),
         info: &info[..used],
     };
     with(|recorder| {

@@ -14,7 +14,7 @@
 //! 1. The window belongs to the holder of the baton; a thread without it uses its home only.
 //! 2. A holder that died (a `vfork` child that was killed) is noticed by those who wait.
 
-use super::{Recorder, VectorImage, check_of, vectors, with};
+use super::{Recorder, VectorImage, check_without_flags, vectors, with};
 use crate::context::{CONTEXT_SIZE, Context};
 use crate::lock::{Guard, Lock};
 use crate::sys;
@@ -201,7 +201,7 @@ pub fn acquire(home: u64) -> &'static mut Context {
         }
     }
     let context = take(home);
-    let (thread, check) = (context.tid(), check_of(&context.registers));
+    let (thread, check) = (context.tid(), check_without_flags(&context.registers));
     with(|recorder| recorder.switched(thread, check));
     context
 }

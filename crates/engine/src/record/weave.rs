@@ -22,7 +22,7 @@
 //!
 //! Flags: an instruction before which all arithmetic flags are dead lets the check destroy them. `wrong` says which
 //! flags the machine holds wrongly; where one of these is still needed they wait in a slot and come back before
-//! their reader. With `precise`, which the engine chooses when the guest could look at them in a handler of
+//! their reader. The code behind a block is looked at, too, where it cannot change. With `precise`, which the engine chooses when the guest could look at them in a handler of
 //! a fault, they are always saved.
 //!
 //! Invariants:
@@ -44,7 +44,8 @@ use iced_x86::{
     RflagsBits,
 };
 
-const ARITHMETIC: u32 = RflagsBits::OF
+/// All arithmetic flags.
+pub const ARITHMETIC: u32 = RflagsBits::OF
     | RflagsBits::SF
     | RflagsBits::ZF
     | RflagsBits::AF
@@ -169,6 +170,43 @@ fn bit(register: Gpr) -> GprSet {
 
 /// Flags that an instruction surely overwrites.
 fn overwritten(guest: &Instruction) -> u32 {
+    let defined = defined_flags(guest);
+    use Mnemonic::{And, Andn, Or, Test, Xor};
+    let logical = matches!(guest.mnemonic(), And | Or | Xor | Test | Andn);
+    if logical && logic_overwrites_adjust() { defined | RflagsBits::AF } else { defined }
+}
+
+/// Manuals leave AF undefined after logical instructions. Processors clear it; this one was asked whether it
+/// depends on what AF was.
+fn logic_overwrites_adjust() -> bool {
+    use core::sync::atomic::{AtomicU8, Ordering};
+    const UNKNOWN: u8 = 2;
+    static KNOWN: AtomicU8 = AtomicU8::new(UNKNOWN);
+    let known = KNOWN.load(Ordering::Relaxed);
+    if known != UNKNOWN {
+        return known != 0;
+    }
+    let adjust_after = |before: u16| {
+        let (mut test, mut and, mut or, mut xor) = (before, before, before, before);
+        // SAFETY: changes flags and the registers named.
+        unsafe {
+            core::arch::asm!(
+                "mov ax, {0:x}", "sahf", "test ecx, ecx", "lahf", "mov {0:x}, ax",
+                "mov ax, {1:x}", "sahf", "and ecx, ecx", "lahf", "mov {1:x}, ax",
+                "mov ax, {2:x}", "sahf", "or ecx, ecx", "lahf", "mov {2:x}, ax",
+                "mov ax, {3:x}", "sahf", "xor ecx, ecx", "lahf", "mov {3:x}, ax",
+                inout(reg) test, inout(reg) and, inout(reg) or, inout(reg) xor,
+                out("rax") _, inout("rcx") 0x5a5au64 => _, options(nomem, nostack),
+            );
+        }
+        [test, and, or, xor].map(|ax| ax & 0x1000)
+    };
+    let independent = adjust_after(0x1200) == adjust_after(0x0200);
+    KNOWN.store(independent as u8, Ordering::Relaxed);
+    independent
+}
+
+fn defined_flags(guest: &Instruction) -> u32 {
     use Mnemonic::{Rcl, Rcr, Rol, Ror, Sal, Sar, Shl, Shld, Shr, Shrd};
     if matches!(guest.mnemonic(), Rcl | Rcr | Rol | Ror | Sal | Sar | Shl | Shld | Shr | Shrd) {
         // A count of zero changes nothing.
@@ -185,6 +223,30 @@ fn overwritten(guest: &Instruction) -> u32 {
         return 0;
     }
     (guest.rflags_written() | guest.rflags_cleared() | guest.rflags_set()) & ARITHMETIC
+}
+
+/// Flags that matter in front of an instruction, if `after` matter behind it.
+fn live_before(guest: &Instruction, after: u32) -> u32 {
+    match classify(guest) {
+        Class::Plain if guest.flow_control() == FlowControl::Next => {
+            after & !overwritten(guest) | read(guest)
+        }
+        Class::Jump | Class::Call => after,
+        Class::Conditional => after | read(guest),
+        // Leaves for the engine, or for nobody knows where.
+        _ => ARITHMETIC,
+    }
+}
+
+/// Flags that matter at the start of some code, as far as it is given.
+pub fn live_at(code: &[Instruction]) -> u32 {
+    // Behind a jump anything may come.
+    let straight = code.iter().position(|g| g.flow_control() != FlowControl::Next);
+    let (code, end) = match straight {
+        Some(end) => (&code[..end], live_before(&code[end], ARITHMETIC)),
+        None => (code, ARITHMETIC),
+    };
+    code.iter().rev().fold(end, |after, guest| live_before(guest, after))
 }
 
 fn read(guest: &Instruction) -> u32 {
@@ -250,6 +312,7 @@ impl Weaver {
         operands: &mut OperandRewriter,
         cold_address: u64,
         first_site: u32,
+        live_at_end: u32,
     ) {
         self.cold.begin(cold_address, 0);
         self.sites.clear();
@@ -264,14 +327,13 @@ impl Weaver {
             self.used.0 |= operands.used_registers(guest).0;
         }
         self.live.clear();
-        self.live.resize(block.len() + 1, ARITHMETIC);
+        self.live.resize(block.len() + 1, live_at_end);
         for (index, guest) in block.iter().enumerate().rev() {
             let after = self.live[index + 1];
-            let visible =
-                classify(guest) != Class::Plain || guest.flow_control() != FlowControl::Next;
-            self.live[index] =
-                if visible { ARITHMETIC } else { after & !overwritten(guest) | read(guest) };
+            self.live[index] = live_before(guest, after);
         }
+        // What is dead here may have been destroyed by the block before.
+        self.wrong = if self.settings.precise { 0 } else { ARITHMETIC & !self.live[0] };
     }
 
     /// Whether the guest's state is complete in front of the next instruction.
@@ -378,7 +440,10 @@ impl Weaver {
         let other = self.held[1 - number].map_or(GprSet::default(), |h| bit(h.register));
         // No r12 and rbp-like special cases here: every register works as base and index but rsp.
         let pick = |taken: u16| Gpr::ALL.into_iter().rev().find(|&r| taken & bit(r).0 == 0);
-        let (register, local) = match pick(self.used.0 | other.0) {
+        // rcx first: it also serves to compare without flags.
+        let free = self.used.0 | other.0;
+        let first = (number == 0 && free & bit(Gpr::Rcx).0 == 0).then_some(Gpr::Rcx);
+        let (register, local) = match first.or_else(|| pick(free)) {
             Some(register) => (register, false),
             None => {
                 let taken = avoid.0 | other.0 | bit(Gpr::Rsp).0;
@@ -404,6 +469,40 @@ impl Weaver {
 
     fn release_local(&mut self, out: &mut Emitter) {
         self.release(out, true);
+    }
+
+    /// rcx as scratch for a comparison that leaves flags alone, where that is cheaper than saving them.
+    fn flagless(&mut self, out: &mut Emitter) -> bool {
+        let live = self.live[self.index] != 0 || self.settings.precise && self.wrong == 0;
+        if !live || self.saved.is_some() || self.used.contains(Gpr::Rcx) {
+            return false;
+        }
+        match self.held[0] {
+            Some(held) => held.register == Gpr::Rcx,
+            None => self.scratch(out, 0, GprSet::default()) == Gpr::Rcx,
+        }
+    }
+
+    /// `mov rcx, gs:[X]; not rcx; lea rcx, [rcx + r + 1]; jrcxz same; jmp slow`, with `r` zero-extended.
+    fn compare_flagless(
+        &mut self,
+        out: &mut Emitter,
+        register: Gpr,
+        size: usize,
+        shadow: &Address,
+    ) {
+        out.memory(Operation::Load, size, Gpr::Rcx, Segment::Gs, shadow);
+        out.raw(&[0x48, 0xf7, 0xd1]);
+        let sum = Address {
+            base: Some(register),
+            index: Some((Gpr::Rcx, 0)),
+            displacement: 1,
+            narrow: false,
+        };
+        out.memory(Operation::Lea, 8, Gpr::Rcx, Segment::Flat, &sum);
+        let same = out.jump_if_rcx_zero();
+        out.jump_to(self.cold.address + self.cold.here() as u64);
+        out.bind(same);
     }
 
     // ---- flags ----
@@ -827,6 +926,16 @@ impl Weaver {
         }
         let Some(operand) = self.operand(out, guest, avoid) else { return false };
         match form {
+            Form::Load(to, len)
+                if matches!(guest.code(), Code::Mov_r64_rm64 | Code::Mov_r32_rm32)
+                    && self.flagless(out) =>
+            {
+                let resume = out.address + out.here() as u64;
+                let site = Site { resume, ..self.site_of(guest, len) };
+                self.emit_own(out, operands, guest, bytes, offsets, &operand, false);
+                self.compare_flagless(out, to, len, &operand.shadow);
+                self.leave_for(site, target::exit_mismatch());
+            }
             Form::Load(to, len) => {
                 self.destroy_flags(out);
                 let resume = out.address + out.here() as u64;
@@ -998,10 +1107,18 @@ impl Weaver {
         if register == Gpr::Rsp {
             return false;
         }
-        self.destroy_flags(out);
-        out.raw(bytes);
         let shadow = Address { displacement: -8, ..Address::at(Gpr::Rsp) };
         let site = self.stack_site(guest.ip(), Gpr::Rsp, -8);
+        if self.flagless(out) {
+            out.raw(bytes);
+            self.compare_flagless(out, register, 8, &shadow);
+            let resume = out.address + out.here() as u64;
+            let site = Site { value: register as u8, resume, ..site };
+            self.leave_for(site, target::exit_mismatch());
+            return true;
+        }
+        self.destroy_flags(out);
+        out.raw(bytes);
         self.check_after(out, site, register, 8, &shadow);
         true
     }

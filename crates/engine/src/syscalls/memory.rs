@@ -60,6 +60,7 @@ pub fn mmap(args: &Args) -> Result<u64> {
         _ => Backing::File,
     };
     engine.cache.invalidate_range(at, at + len);
+    engine.code_changes(at, at + len);
     engine.space.insert(Mapping { start: at, end: at + len, prot: prot & 7, backing });
     let source = (flags & c::MAP_ANONYMOUS == 0).then_some(Source { fd, offset });
     record::maps::mapped(at, len, prot & 7, flags, source);
@@ -142,6 +143,7 @@ pub fn munmap(args: &Args) -> Result<()> {
     // SAFETY: the range is the guest's.
     unsafe { sys::munmap(start, end - start)? };
     engine.cache.invalidate_range(start, end);
+    engine.code_changes(start, end);
     engine.space.remove(start, end);
     record::maps::unmapped(start, end - start);
     Ok(())
@@ -167,6 +169,9 @@ pub fn mprotect(args: &Args, key: Option<u64>) -> Result<()> {
         Err(error) => return Err(error),
     };
     if changed_to > start {
+        if prot & c::PROT_EXEC == 0 || prot & c::PROT_WRITE != 0 {
+            engine.code_changes(start, changed_to);
+        }
         let stays_code = prot & c::PROT_EXEC != 0 && prot & c::PROT_WRITE == 0;
         if stays_code {
             engine.cache.release_protection(start, changed_to);
@@ -245,6 +250,8 @@ pub fn mremap(args: &Args) -> Result<u64> {
             Err(error) => return Err(error),
         }
     };
+    engine.code_changes(start, end);
+    engine.code_changes(moved_to, moved_to + new_len);
     if !keep_old && end > start {
         engine.space.remove(start, end);
     }

@@ -44,7 +44,7 @@ pub const MAX_INSTRUCTIONS: usize = 64;
 pub const MAX_GUEST_BYTES: usize = 512;
 
 /// What to translate and how.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// Guest address of the first instruction.
     pub pc: u64,
@@ -69,6 +69,8 @@ pub struct Request<'a> {
     pub cold_address: u64,
     /// Number that the first site of a recording policy will get.
     pub first_site: u32,
+    /// Reads code that will not change, into a buffer; says how much there is.
+    pub peek: &'a dyn Fn(u64, &mut [u8]) -> usize,
 }
 
 /// One entry of the map from cache bytes to guest instructions.
@@ -153,7 +155,8 @@ impl Translator {
         if P::RECORDS {
             self.weaver.careful = request.careful;
             let (cold, site) = (request.cold_address, request.first_site);
-            self.weaver.begin(&self.decoded, &mut self.operands, cold, site);
+            let live = self.flags_live_at_end(request, terminated);
+            self.weaver.begin(&self.decoded, &mut self.operands, cold, site, live);
         }
         // What instrumentation has destroyed is whole again only behind the first instruction: then there
         // is no boundary in front of it.
@@ -246,6 +249,43 @@ impl Translator {
         self.guest_len = decoder.position();
         self.instructions = self.decoded.len();
         Ok(terminated)
+    }
+
+    /// Flags that matter behind the block, as far as the code that follows tells.
+    fn flags_live_at_end(&self, request: &Request, terminated: bool) -> u32 {
+        let all = crate::record::weave::ARITHMETIC;
+        let last = &self.decoded[self.decoded.len() - 1];
+        if self.weaver.settings.precise || request.checked {
+            return all;
+        }
+        let live_at = |address: u64| {
+            const LOOK: usize = 8;
+            let mut bytes = [0u8; 64];
+            let available = (request.peek)(address, &mut bytes);
+            let mut ahead = [Instruction::default(); LOOK];
+            let mut found = 0;
+            let mut decoder =
+                Decoder::with_ip(64, &bytes[..available], address, self.decoder_options);
+            while found < LOOK && decoder.can_decode() {
+                decoder.decode_out(&mut ahead[found]);
+                if decoder.last_error() != DecoderError::None {
+                    break;
+                }
+                found += 1;
+                if ahead[found - 1].flow_control() != FlowControl::Next {
+                    break;
+                }
+            }
+            crate::record::weave::live_at(&ahead[..found])
+        };
+        if !terminated {
+            return live_at(last.next_ip());
+        }
+        match classify(last) {
+            Class::Jump | Class::Call => live_at(last.near_branch_target()),
+            Class::Conditional => live_at(last.near_branch_target()) | live_at(last.next_ip()),
+            _ => all,
+        }
     }
 
     fn writes_memory(&mut self, guest: &Instruction) -> bool {
