@@ -404,6 +404,13 @@ fn is_lasting_code(mapping: &Mapping) -> bool {
 }
 
 impl Engine {
+    /// Memory is shared with other processes from now on.
+    pub fn memory_is_shared(&mut self) {
+        if record::watching() && self.cache.expect_other_writers() {
+            self.flush_wanted = true;
+        }
+    }
+
     /// A range is about to be unmapped, mapped over or made writable.
     pub fn code_changes(&mut self, start: u64, end: u64) {
         if record::watching() && self.space.overlapping(start, end).any(is_lasting_code) {

@@ -324,7 +324,8 @@ fn status_of_files() {
         arena.succeeds(SYS_newfstatat, [here, path, buffer, 0]);
         arena.succeeds(SYS_statx, [here, path, 0, 0xfff, buffer]);
         arena.succeeds(SYS_statfs, [path, buffer]);
-        arena.succeeds(SYS_fstatfs, [number(&directory), buffer]);
+        let same_again = arena.take(512);
+        arena.succeeds(SYS_fstatfs, [number(&directory), same_again]);
         arena.succeeds(SYS_getcwd, [buffer, 4096]);
         arena.succeeds(SYS_readlink, [link, buffer, 4096]);
         assert_eq!(arena.succeeds(SYS_readlinkat, [here, link, buffer, 3]).ranges, [(buffer, 3)]);
@@ -403,7 +404,8 @@ fn waiting_for_descriptors() {
         let events = arena.take(48);
         let answer = arena.succeeds(SYS_epoll_wait, [number(&epoll), events, 4, 100]);
         assert_eq!(answer.ranges, [(events, 12)]);
-        arena.succeeds(SYS_epoll_pwait, [number(&epoll), events, 4, 100, 0, 8]);
+        let again = arena.take(48);
+        arena.succeeds(SYS_epoll_pwait, [number(&epoll), again, 4, 100, 0, 8]);
     });
 }
 
@@ -576,7 +578,8 @@ fn processes_and_limits() {
         arena.succeeds(SYS_getrlimit, [libc::RLIMIT_NOFILE.into(), buffer]);
         arena.succeeds(SYS_prlimit64, [0, libc::RLIMIT_STACK.into(), 0, buffer]);
         arena.succeeds(SYS_getresuid, [one, two, three]);
-        arena.succeeds(SYS_getresgid, [one, two, three]);
+        let [group, effective, saved] = [(); 3].map(|()| arena.take(16));
+        arena.succeeds(SYS_getresgid, [group, effective, saved]);
         arena.succeeds(SYS_getgroups, [100, buffer]);
         assert_eq!(arena.succeeds(SYS_getgroups, [0, buffer]).ranges, []);
         arena.succeeds(SYS_get_robust_list, [0, one, two]);

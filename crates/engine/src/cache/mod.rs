@@ -501,6 +501,12 @@ impl CodeCache {
         self.counts.invalidated += 1;
     }
 
+    /// From now on others may write guest memory at any moment; says whether that is news.
+    pub fn expect_other_writers(&mut self) -> bool {
+        let settings = &mut self.translator.weaver.settings;
+        !core::mem::replace(&mut settings.shared, true)
+    }
+
     /// From now on the guest's whole state must be recoverable wherever it can fault; says whether that is news.
     pub fn make_precise(&mut self) -> bool {
         let settings = &mut self.translator.weaver.settings;

@@ -424,10 +424,14 @@ impl effects::Memory for GuestMemory {
     }
 }
 
-/// A system call that set registers at will (`rt_sigreturn`) or will be made again.
-pub fn resumed(context: &Context) {
+/// A system call that has set registers at will (`rt_sigreturn`), or will be made again after a handler.
+pub fn resumed(context: &mut Context, result: u64) {
+    context.in_syscall = 0;
     let set = all_registers(context);
-    with(|recorder| recorder.event(Event::Registers(set)));
+    with(|recorder| {
+        recorder.event(Event::SyscallExit { result });
+        recorder.event(Event::Registers(set));
+    });
 }
 
 /// Memory that the engine itself is about to read for the guest, as a load would.

@@ -87,6 +87,9 @@ pub struct Site {
 pub struct Settings {
     /// Keep all flags recoverable at every instruction that can fault.
     pub precise: bool,
+    /// Others may write guest memory at any moment: what an atomic instruction has loaded must be known, not
+    /// guessed from a load before it.
+    pub shared: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -1004,6 +1007,13 @@ impl Weaver {
                     value,
                 );
             }
+            Form::LockedModify(len)
+                if self.settings.shared
+                    && !avoid.contains(Gpr::Rax)
+                    && self.held.iter().flatten().all(|h| h.register != Gpr::Rax) =>
+            {
+                self.compare_and_swap(out, operands, guest, &operand, len, avoid);
+            }
             Form::LockedModify(len) => {
                 let value = self.scratch(out, 0, avoid);
                 self.destroy_flags(out);
@@ -1054,6 +1064,46 @@ impl Weaver {
             _ => return false,
         }
         true
+    }
+
+    /// `lock op [X], r` when others may write `[X]` meanwhile, with rax spilled:
+    /// `check: mov rax, [X]; cmp rax, gs:[X]; jne slow; mov T, rax; op T, r; lock cmpxchg [X], T; jne check;
+    /// mov gs:[X], T; mov T, rax; op T, r`, the last for its flags.
+    fn compare_and_swap(
+        &mut self,
+        out: &mut Emitter,
+        operands: &mut OperandRewriter,
+        guest: &Instruction,
+        operand: &Operand,
+        len: usize,
+        avoid: GprSet,
+    ) {
+        let value = self.scratch(out, 0, GprSet(avoid.0 | bit(Gpr::Rax).0));
+        self.destroy_flags(out);
+        let rax = out.spill(Gpr::Rax, slot::LOOKUP_RAX);
+        let check = out.here();
+        let mut changed = *guest;
+        changed.set_op0_kind(OpKind::Register);
+        changed.set_op0_register(sized(value, len));
+        changed.set_segment_prefix(Register::None);
+        changed.set_has_lock_prefix(false);
+        let site = Site { resume: out.address + check as u64, ..self.site_of(guest, len) };
+        out.memory(Operation::Load, len, Gpr::Rax, operand.segment, &operand.real);
+        out.memory(Operation::Compare, len, Gpr::Rax, Segment::Gs, &operand.shadow);
+        out.jump_if_not_equal(self.cold.address + self.cold.here() as u64);
+        self.leave_for(site, target::exit_mismatch());
+        out.mov(value, Gpr::Rax);
+        let encoded = operands.encode(out, &changed);
+        debug_assert!(encoded);
+        out.compare_exchange(len, value, operand.segment, &operand.real);
+        out.jump_if_not_equal(out.address + check as u64);
+        out.memory(Operation::Store, len, value, Segment::Gs, &operand.shadow);
+        out.mov(value, Gpr::Rax);
+        self.before_own(out, guest);
+        let encoded = operands.encode(out, &changed);
+        debug_assert!(encoded);
+        self.after_own(out, guest);
+        out.unspill(rax);
     }
 
     fn copy_to_shadow(

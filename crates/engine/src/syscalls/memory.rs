@@ -62,6 +62,9 @@ pub fn mmap(args: &Args) -> Result<u64> {
     engine.cache.invalidate_range(at, at + len);
     engine.code_changes(at, at + len);
     engine.space.insert(Mapping { start: at, end: at + len, prot: prot & 7, backing });
+    if backing == Backing::Shared && prot & c::PROT_WRITE != 0 {
+        engine.memory_is_shared();
+    }
     let source = (flags & c::MAP_ANONYMOUS == 0).then_some(Source { fd, offset });
     record::maps::mapped(at, len, prot & 7, flags, source);
     Ok(at)
@@ -171,6 +174,10 @@ pub fn mprotect(args: &Args, key: Option<u64>) -> Result<()> {
     if changed_to > start {
         if prot & c::PROT_EXEC == 0 || prot & c::PROT_WRITE != 0 {
             engine.code_changes(start, changed_to);
+        }
+        let writable = prot & c::PROT_WRITE != 0;
+        if writable && engine.space.overlapping(start, changed_to).any(Mapping::shared) {
+            engine.memory_is_shared();
         }
         let stays_code = prot & c::PROT_EXEC != 0 && prot & c::PROT_WRITE == 0;
         if stays_code {
@@ -394,6 +401,7 @@ pub fn shmat(args: &Args) -> Result<u64> {
         prot |= c::PROT_EXEC;
     }
     engine.cache.invalidate_range(at, end);
+    engine.memory_is_shared();
     engine.space.insert(Mapping { start: at, end, prot, backing: Backing::SharedSegment });
     record::maps::mapped(at, end - at, prot, c::MAP_SHARED, None);
     Ok(at)

@@ -64,9 +64,9 @@ pub fn handle(context: &mut Context, next: u64) {
         Outcome::Restart => context.registers.rip = next - SYSCALL_LEN,
         Outcome::Resumed => {}
     }
-    fixed.events.syscall_exit(context, number, &args, fixed.stats);
-    if !matches!(outcome, Outcome::Value(_)) {
-        record::resumed(context);
+    match outcome {
+        Outcome::Value(_) => fixed.events.syscall_exit(context, number, &args, fixed.stats),
+        Outcome::Restart | Outcome::Resumed => record::resumed(context, RESTART),
     }
 }
 

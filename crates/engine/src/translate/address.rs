@@ -126,6 +126,36 @@ impl Emitter {
         if size == 2 {
             self.raw(&[0x66]);
         }
+        self.rex(size, register, address);
+        self.raw(&[operation as u8 - (size == 1) as u8]);
+        self.address_bytes(register as u8, address);
+    }
+
+    /// `lock cmpxchg segment:address, register`
+    pub fn compare_exchange(
+        &mut self,
+        size: usize,
+        register: Gpr,
+        segment: Segment,
+        address: &Address,
+    ) {
+        self.raw(&[0xf0]);
+        if segment != Segment::Flat {
+            self.raw(&[segment as u8]);
+        }
+        if address.narrow {
+            self.raw(&[0x67]);
+        }
+        if size == 2 {
+            self.raw(&[0x66]);
+        }
+        self.rex(size, register, address);
+        self.raw(&[0x0f, if size == 1 { 0xb0 } else { 0xb1 }]);
+        self.address_bytes(register as u8, address);
+    }
+
+    /// The REX prefix, where one is needed.
+    fn rex(&mut self, size: usize, register: Gpr, address: &Address) {
         let number = register as u8;
         let base = address.base.map_or(0, |b| b as u8);
         let index = address.index.map_or(0, |(i, _)| i as u8);
@@ -134,8 +164,6 @@ impl Emitter {
         if rex != 0x40 || size == 1 && number >= 4 {
             self.raw(&[rex]);
         }
-        self.raw(&[operation as u8 - (size == 1) as u8]);
-        self.address_bytes(number, address);
     }
 
     /// ModRM, SIB and displacement.
