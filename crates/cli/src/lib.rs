@@ -7,6 +7,7 @@
 //! - No thread is ever started and no handler installed before the guest is executed, so that a
 //!   guest that takes over this process finds it as a shell would have left it.
 //! - Every descriptor opened here is close-on-exec, except those handed to the engine on purpose.
+//! - No string of a recording reaches a terminal but through [`quoting`]: recordings come from strangers, too.
 
 #![warn(missing_docs)]
 
@@ -14,16 +15,31 @@ pub mod arguments;
 pub mod counters;
 pub mod descriptors;
 pub mod documents;
+pub mod dump;
 pub mod engine_file;
+pub mod info;
 pub mod launch;
+pub mod listing;
 pub mod message;
+pub mod output;
+pub mod packing;
+pub mod quantity;
+pub mod quoting;
+pub mod record;
+pub mod removal;
 pub mod report;
 pub mod resolve;
 pub mod run;
+pub mod selection;
+pub mod style;
 pub mod supervise;
+pub mod table;
+pub mod timestamp;
+pub mod wording;
 
 use std::ffi::OsString;
 
+use anyhow::Result;
 use clap::Parser;
 
 use arguments::{Arguments, Command};
@@ -38,13 +54,43 @@ pub fn main(arguments: Vec<OsString>) -> i32 {
             return error.exit_code();
         }
     };
-    let outcome = match arguments.command {
-        Command::Run(options) => run::run(&options),
-        Command::Completions { shell } => documents::completions(shell),
-        Command::Man => documents::manual(),
-    };
+    match arguments.command {
+        Command::Run(options) => started(run::run(&options)),
+        Command::Record(options) => started(record::record(&options)),
+        Command::Ls(options) => looked(listing::list(&options)),
+        Command::Info(options) => looked(info::info(&options)),
+        Command::Rm(options) => looked(removal::remove(&options)),
+        Command::Dump(options) => looked(dump::dump(&options)),
+        Command::Pack(options) => looked(packing::pack(&options)),
+        Command::Unpack(options) => looked(packing::unpack(&options)),
+        Command::Completions { shell } => started(documents::completions(shell)),
+        Command::Man => started(documents::manual()),
+    }
+}
+
+/// The exit status of a command that starts a program.
+fn started(outcome: Result<()>) -> i32 {
     match outcome {
         Ok(()) => 0,
         Err(error) => message::report(&error),
     }
+}
+
+/// The exit status of a command that looks at recordings; part of it may have failed and be reported already.
+fn looked(outcome: Result<Completeness>) -> i32 {
+    match outcome {
+        Ok(Completeness::Whole) => 0,
+        Ok(Completeness::Partial) => message::COMMAND_FAILED,
+        Err(error) => message::report_failure(&error),
+    }
+}
+
+/// Whether a command could do all that it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Completeness {
+    /// It could.
+    Whole,
+    /// Something is damaged or failed, and the user was told.
+    Partial,
 }

@@ -54,7 +54,7 @@ fn say(prefix: &str, text: &str) {
 }
 
 /// The error and its causes. Some texts end with that of their cause, which is not repeated.
-fn describe(error: &Error) -> String {
+pub fn describe(error: &Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {
@@ -74,6 +74,9 @@ mod tests {
     #[test]
     fn causes_are_told_once() {
         assert_eq!(describe(&anyhow!("no room").context("cannot write")), "cannot write: no room");
-        assert_eq!(describe(&anyhow!("no room").context("cannot write: no room")), "cannot write: no room");
+        assert_eq!(
+            describe(&anyhow!("no room").context("cannot write: no room")),
+            "cannot write: no room"
+        );
     }
 }

@@ -72,7 +72,8 @@ pub fn bits_per_instruction(bytes: u64, instructions: u64) -> Option<f64> {
 
 /// Parses a count such as `250`, `10k`, `1.5M` or `2G`.
 pub fn parse_count(text: &str) -> Result<u64, String> {
-    const EXPECTED: &str = "expected a whole number, with k, M or G for thousands, millions, billions";
+    const EXPECTED: &str =
+        "expected a whole number, with k, M or G for thousands, millions, billions";
     let (digits, factor) = match text.char_indices().last() {
         Some((end, 'k' | 'K')) => (&text[..end], 1_000),
         Some((end, 'm' | 'M')) => (&text[..end], 1_000_000),
@@ -157,7 +158,8 @@ mod tests {
         ] {
             assert_eq!(parse_count(text), Ok(value), "{text}");
         }
-        for text in ["", "k", "-1", "+1", "1.", ".5k", "1.5", "1.0001k", "1e6", "1 k", "ten", "1é"] {
+        for text in ["", "k", "-1", "+1", "1.", ".5k", "1.5", "1.0001k", "1e6", "1 k", "ten", "1é"]
+        {
             assert!(parse_count(text).is_err(), "{text}");
         }
         for text in ["18446744073709551616", "99999999999G"] {

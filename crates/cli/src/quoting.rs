@@ -7,7 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 
 /// A command line, quoted so that a shell reads the same words.
 pub fn command_line<S: AsRef<OsStr>>(words: &[S]) -> String {
-    let words: Vec<String> = words.iter().map(|word| shell_word(word.as_ref().as_bytes())).collect();
+    let words: Vec<String> =
+        words.iter().map(|word| shell_word(word.as_ref().as_bytes())).collect();
     words.join(" ")
 }
 
@@ -33,7 +34,8 @@ pub fn printable(bytes: &[u8]) -> String {
 
 /// Control characters, and those that reorder or hide the text around them.
 fn is_unprintable(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 fn escaped(bytes: &[u8], also: &[u8]) -> String {
@@ -88,8 +90,7 @@ mod tests {
     fn bash_reads_the_same_words() {
         for word in [&b"a b"[..], b"'\\\"$`", b"\x01\x7f\xff\n", b"", b"~", b"#x", b"!x"] {
             let script = format!("printf %s {}", shell_word(word));
-            let output =
-                std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+            let output = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
             assert_eq!(output.stdout, word);
         }
     }

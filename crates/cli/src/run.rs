@@ -34,7 +34,7 @@ fn counted(launch: &Launch, format: StatsFormat) -> Result<()> {
     let counters = Counters::new()?;
     let start = Instant::now();
     let shared = counters.shared();
-    let ending = supervise::supervise(None, || launch.execute(Policy::Count, Some(shared)))?;
+    let finale = supervise::supervise(None, || launch.execute(Policy::Count, Some(shared)))?;
     let report = Report::new(counters.get(), start.elapsed());
     let text = match format {
         StatsFormat::Text => report.text(),
@@ -42,5 +42,5 @@ fn counted(launch: &Launch, format: StatsFormat) -> Result<()> {
     };
     // A guest's ending matters more than a reader of its counters that has gone away.
     let _ = io::stderr().write_all(text.as_bytes());
-    supervise::end_as(ending)
+    supervise::end_as(finale.ending)
 }

@@ -37,6 +37,15 @@ pub use retro_recorder::Ending;
 
 use crate::message;
 
+/// How the guest ended, as only its parent is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finale {
+    /// How it ended.
+    pub ending: Ending,
+    /// Whether the kernel wrote a core file.
+    pub core_dumped: bool,
+}
+
 /// Signals that the kernel sends to a whole process group on behalf of its terminal.
 const FROM_TERMINAL: [c_int; 8] = [
     libc::SIGINT,
@@ -56,7 +65,7 @@ const FROM_TERMINAL: [c_int; 8] = [
 pub fn supervise(
     helper: Option<Pid>,
     become_guest: impl FnOnce() -> Result<Infallible>,
-) -> Result<Ending> {
+) -> Result<Finale> {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     let mut mask = SigSet::empty();
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut mask))
@@ -137,13 +146,13 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    fn wait(mut self) -> Result<Ending> {
+    fn wait(mut self) -> Result<Finale> {
         loop {
             let info = next_signal()?;
             if info.si_signo == libc::SIGCHLD {
                 self.reap_helper();
-                if let Some(ending) = self.collect()? {
-                    return Ok(ending);
+                if let Some(finale) = self.collect()? {
+                    return Ok(finale);
                 }
             } else {
                 self.pass_on(&info);
@@ -159,13 +168,13 @@ impl Supervisor {
     }
 
     /// Takes every change of the child's state that is there to be taken.
-    fn collect(&mut self) -> Result<Option<Ending>> {
+    fn collect(&mut self) -> Result<Option<Finale>> {
         let mut change = self.next_change()?;
         while let Some(status) = change {
-            if let Some(code) = status.code() {
-                return Ok(Some(Ending::Exited(code)));
-            } else if let Some(signal) = status.signal() {
-                return Ok(Some(Ending::Killed(signal)));
+            let ended =
+                (status.code().map(Ending::Exited)).or_else(|| status.signal().map(Ending::Killed));
+            if let Some(ending) = ended {
+                return Ok(Some(Finale { ending, core_dumped: status.core_dumped() }));
             } else if let Some(signal) = status.stopped_signal() {
                 raise_by_default(signal);
                 self.resumed = true;

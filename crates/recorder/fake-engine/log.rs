@@ -75,9 +75,15 @@ impl Channel {
 
     /// Begins a log in a slot that was claimed.
     pub fn begin_in(&self, memory: Memory, origin: Origin) -> Log<'_> {
+        let log = self.control().next_log.fetch_add(1, Ordering::SeqCst);
+        self.begin_as(memory, origin, log)
+    }
+
+    /// Begins a log with a number that was given out before.
+    pub fn begin_as(&self, memory: Memory, origin: Origin, log: u64) -> Log<'_> {
         let header = memory.header();
         header.pid.store(std::process::id() as i32, Ordering::Relaxed);
-        header.log.store(self.control().next_log.fetch_add(1, Ordering::SeqCst), Ordering::Relaxed);
+        header.log.store(log, Ordering::Relaxed);
         header.origin.store(origin as u32, Ordering::Relaxed);
         header.state.store(slot_state::LIVE, Ordering::Release);
         self.ring();

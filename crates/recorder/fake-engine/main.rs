@@ -38,6 +38,8 @@ fn main() {
         ["guest", place, "background", milliseconds] => background(place, number(milliseconds)),
         ["guest", place, "scribble", seed] => scribble(place, number(seed)),
         ["guest", place, "abandon"] => abandon(place),
+        ["guest", place, "nameless"] => nameless(place),
+        ["guest", place, "late", milliseconds] => late(place, number(milliseconds)),
         ["guest", place, "fill"] => fill(place),
         ["guest", _, "silent", status] => exit(number(status) as i32),
         ["guest", place, "churn", processes] => churn(place, number(processes)),
@@ -183,6 +185,29 @@ fn abandon(place: &str) {
     let channel = Channel::open(place);
     channel.claim().unwrap();
     channel.ring();
+}
+
+/// Claims a slot and ends before it has said who it is.
+fn nameless(place: &str) {
+    let channel = Channel::open(place);
+    channel.claim().unwrap().header().pid.store(0, Ordering::SeqCst);
+    channel.ring();
+}
+
+/// Makes a child, for which it takes the number of a log, and ends before the child has claimed a slot.
+fn late(place: &str, milliseconds: u64) {
+    let channel = Channel::open(place);
+    let first = channel.begin(Origin::First).unwrap();
+    let log = channel.control().next_log.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: this process has one thread.
+    if let ForkResult::Child = unsafe { fork() }.unwrap() {
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        if let Some(memory) = channel.claim() {
+            channel.begin_as(memory, Origin::Fork, log).end(ended::EXITED, 0);
+        }
+        exit(0)
+    }
+    first.end(ended::EXITED, 0);
 }
 
 /// Writes far more than a small disk holds, and goes on when told that recording has stopped.

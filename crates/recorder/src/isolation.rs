@@ -24,7 +24,7 @@ pub fn isolate(keep: BorrowedFd) -> io::Result<()> {
     name_this_process();
     raise_limits();
     let keep = keep.as_raw_fd() as u32;
-
+    close_range(0, keep.saturating_sub(1))?;
     close_range(keep + 1, u32::MAX)?;
     // Nothing that is opened later may get the number of a standard descriptor, which a panic prints to.
     for _ in 0..3 {

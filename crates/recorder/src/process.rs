@@ -21,7 +21,10 @@ use crate::pipeline::Pipeline;
 use crate::watch::{Watch, Watcher};
 
 /// How long a claimed slot may belong to a dead process: a child takes over what its parent claimed.
-const PATIENCE_WITH_CLAIMS: Duration = Duration::from_secs(1);
+const PATIENCE_WITH_DEAD_CLAIMS: Duration = Duration::from_secs(1);
+
+/// How long a claimed slot may belong to nobody: whoever claimed it is about to say who it is.
+const PATIENCE_WITH_NAMELESS_CLAIMS: Duration = Duration::from_secs(5);
 
 /// Where the next byte of a stream is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,6 +75,7 @@ pub struct Recorded {
     pub token: u64,
     slot: Slot,
     identity: Option<Identity>,
+    /// Process id that is watched, 0 for none.
     watched: i32,
     watch: Watch,
     died: Option<Instant>,
@@ -122,8 +126,8 @@ impl Recorded {
             self.watched = pid;
             self.died = None;
             self.watch = watcher.watch(pid, self.token);
-            self.ask();
         }
+        self.ask();
         if matches!(state, slot_state::FREE | slot_state::CLAIMED) {
             return None;
         }
@@ -154,9 +158,13 @@ impl Recorded {
         let state = self.state();
         if self.identity.is_none() {
             // Nothing was logged.
+            let patience = match self.watched {
+                0 => PATIENCE_WITH_NAMELESS_CLAIMS,
+                _ => PATIENCE_WITH_DEAD_CLAIMS,
+            };
             return match state {
                 slot_state::FREE => Step::Returned,
-                _ if self.dead_for() > PATIENCE_WITH_CLAIMS => Step::Over,
+                _ if self.dead_for() > patience => Step::Over,
                 _ => Step::Idle,
             };
         }

@@ -39,6 +39,9 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// Free slots looked at beyond the highest in use: engines take the lowest free one.
 const LOOKAHEAD: usize = 16;
 
+/// How long a process may take to begin a log whose number its parent has given it.
+const PATIENCE_WITH_CHILDREN: Duration = Duration::from_millis(300);
+
 /// How long the summary of the first process waits for the supervisor to say what killed it.
 const PATIENCE_WITH_SUPERVISOR: Duration = Duration::from_secs(2);
 
@@ -125,6 +128,7 @@ impl Recorder {
 
     /// Records until everything is over. Returns nothing if the recording was called off.
     fn record(mut self, line: &Line) -> Option<Summary> {
+        let mut quiet_since = None;
         loop {
             let seen = self.channel.doorbell();
             self.hear(line);
@@ -142,16 +146,30 @@ impl Recorder {
             if over && before != self.slots.len() {
                 line.mention(&Report::Remaining(self.slots.len() as u64));
             }
-            if over && self.slots.is_empty() {
+            let quiet = over && self.slots.is_empty();
+            if !quiet {
+                quiet_since = None;
+            } else if !self.expects_children()
+                || quiet_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE_WITH_CHILDREN
+            {
                 self.sweep();
                 if self.slots.is_empty() {
                     line.mention(&Report::Remaining(0));
                     return Some(self.finish());
                 }
-            } else if !busy {
+            }
+            if !busy {
                 self.channel.sleep(seen, TICK);
             }
         }
+    }
+
+    /// Whether numbers of logs were given out that nobody uses yet. A parent may end before its child begins.
+    fn expects_children(&self) -> bool {
+        let control = self.channel.control();
+        let unrecorded = control.unrecorded.load(Ordering::Relaxed);
+        let accounted = unrecorded.saturating_add(self.logs.len() as u64);
+        control.next_log.load(Ordering::SeqCst) > accounted
     }
 
     /// Takes what the watcher noticed.

@@ -339,6 +339,25 @@ fn a_guest_that_claims_nothing_or_claims_in_vain_keeps_nobody_waiting() {
 }
 
 #[test]
+fn a_claim_without_a_name_is_given_up_in_the_end() {
+    let (_root, directory) = place();
+    let outcome = Run::start(&directory, "nameless").outcome();
+    assert!(outcome.contains("ending: Exited(0), fate: Continues { processes: 1 }"), "{outcome}");
+    assert!(wait_for_end(&directory).processes().is_empty());
+}
+
+#[test]
+fn a_child_that_begins_after_its_parent_s_end_is_waited_for() {
+    let (_root, directory) = place();
+    let outcome = Run::start(&directory, "late 100").outcome();
+    assert!(outcome.contains("processes: 2"), "{outcome}");
+    // And one that never begins is not waited for long.
+    let (_root, directory) = place();
+    let outcome = Run::start(&directory, "late 3000").outcome();
+    assert!(outcome.contains("processes: 1"), "{outcome}");
+}
+
+#[test]
 fn scribbled_headers_confuse_nobody_else() {
     for seed in 0..10 {
         let (_root, directory) = place();

@@ -343,5 +343,6 @@ pub fn vsyscall(context: &mut Context) -> bool {
     let sp = registers.get(Gpr::Rsp) + 8;
     registers.set(Gpr::Rsp, sp);
     registers.rip = back;
+    record::executed(context);
     true
 }

@@ -19,6 +19,7 @@ use core::arch::x86_64::__cpuid_count;
 use iced_x86::{
     Decoder, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
 };
+use retro_abi::log::Event;
 
 /// A range of memory that an instruction touches.
 #[derive(Clone, Copy, Debug)]
@@ -44,13 +45,17 @@ pub fn before(context: &mut Context, site: &Site) -> bool {
     with(|recorder| {
         let time = recorder.time().wrapping_add_signed(site.adjust as i64);
         recorder.prepare(context, &guest, time);
+        recorder.in_access = true;
     });
     true
 }
 
 /// After it.
 pub fn after(context: &mut Context) {
-    with(|recorder| recorder.finish_access());
+    with(|recorder| {
+        recorder.in_access = false;
+        recorder.finish_access();
+    });
     // It may have been a load of FS.
     context.guest_fs_base = sys::fs_base();
 }
@@ -63,9 +68,15 @@ pub fn may_be_ours(pc: u64) -> bool {
 /// An instruction faulted, maybe one that has done part of its work.
 pub fn faulted() {
     with(|recorder| {
+        if !core::mem::take(&mut recorder.in_access) {
+            return;
+        }
         for (address, len) in core::mem::take(&mut recorder.written) {
             recorder.wrote_where_different(address, len);
         }
+        let mut image = VectorImage::new();
+        let event = Event::Vectors { image: vectors(&mut image) };
+        recorder.event(event);
     });
 }
 

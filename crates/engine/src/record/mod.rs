@@ -72,6 +72,8 @@ pub struct Recorder {
     ahead: Ahead,
     /// Ranges that the instruction between `BeforeAccess` and `AfterAccess` writes.
     written: alloc::vec::Vec<(u64, usize)>,
+    /// Whether there is such an instruction under way.
+    in_access: bool,
     intervals: intervals::Intervals,
     /// The thread that ran last.
     thread: u32,
@@ -432,6 +434,12 @@ pub fn resumed(context: &mut Context, result: u64) {
         recorder.event(Event::SyscallExit { result });
         recorder.event(Event::Registers(set));
     });
+}
+
+/// The engine has executed something for the guest that is no instruction and no system call of its own.
+pub fn executed(context: &Context) {
+    let set = all_registers(context);
+    with(|recorder| recorder.event(Event::Registers(set)));
 }
 
 /// Memory that the engine itself is about to read for the guest, as a load would.

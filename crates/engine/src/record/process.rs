@@ -58,6 +58,7 @@ pub fn begin(config: &Config, program: &Program) -> Result<()> {
         code: Table::new(1 << 10),
         ahead: Ahead::default(),
         written: Vec::new(),
+        in_access: false,
         intervals: Intervals::new(control.interval.load(Ordering::Relaxed)),
         thread: sys::gettid() as u32,
     };

@@ -107,11 +107,13 @@ pub fn execute(context: &mut Context, guest: &Instruction, site: &Site) -> bool 
         while_equal: !guest.has_repne_prefix(),
         time,
     };
+    let before = context.registers;
     // Under the trap flag every repetition traps.
     let one_by_one = context.guest_trap_flag;
     match work.run(context, one_by_one) {
         Ok(Left::Nothing) => true,
         Ok(Left::More) => {
+            super::registers_changed(&before, &context.registers);
             context.registers.rip = site.pc;
             context.unsettled = site.adjust as i32;
             super::settle(context);
@@ -121,6 +123,8 @@ pub fn execute(context: &mut Context, guest: &Instruction, site: &Site) -> bool 
             false
         }
         Err(Failed { address, write }) => {
+            // How far it got is something that a replay cannot know.
+            super::registers_changed(&before, &context.registers);
             let error = if write { Fault::WRITE } else { 0 };
             let canonical = (address as i64) << 16 >> 16 == address as i64;
             let fault = if canonical {
