@@ -19,6 +19,7 @@ const CLOCK_AT: u64 = SHADOW_DISTANCE.wrapping_add_signed(CLOCK_PAGE as i64);
 #[derive(Clone, Copy)]
 pub struct Channel {
     base: u64,
+    file: SharedFile,
 }
 
 impl Channel {
@@ -28,7 +29,7 @@ impl Channel {
         let fd = sys::open(path.as_bytes(), c::O_RDWR | c::O_CLOEXEC, 0)?;
         let base = sys::map_shared(channel::FILE_SIZE as u64, fd);
         sys::close(fd);
-        let channel = Channel { base: base? };
+        let channel = Channel { base: base?, file };
         let control = channel.control();
         if control.magic != channel::MAGIC || control.version != channel::VERSION {
             return Err(sys::Errno::EINVAL);
@@ -52,14 +53,18 @@ impl Channel {
     pub fn claim(&self) -> Option<usize> {
         let control = self.control();
         let start = control.hint.fetch_add(1, Ordering::Relaxed) as usize;
-        (0..channel::SLOTS).map(|i| (start + i) % channel::SLOTS).find(|&slot| {
+        let claimed = (0..channel::SLOTS).map(|i| (start + i) % channel::SLOTS).find(|&slot| {
             let state = &self.header(slot).state;
             let (free, claimed) = (slot_state::FREE, slot_state::CLAIMED);
             state.load(Ordering::Relaxed) == free
                 && state
                     .compare_exchange(free, claimed, Ordering::AcqRel, Ordering::Relaxed)
                     .is_ok()
-        })
+        });
+        if let Some(slot) = claimed {
+            self.header(slot).pid.store(visible_pid(), Ordering::Relaxed);
+        }
+        claimed
     }
 
     /// Marks another slot as ended: the program that wrote it has been replaced.
@@ -81,17 +86,26 @@ impl Channel {
         }
     }
 
+    /// Gives a claimed slot back that was not used.
+    pub fn unclaim(&self, slot: usize) {
+        self.header(slot).state.store(slot_state::FREE, Ordering::Release);
+    }
+
+    /// Whether the recorder has died. A zombie still has its process id, but no open files.
     fn recorder_is_gone(&self) -> bool {
-        let recorder = self.control().recorder.load(Ordering::Relaxed);
-        // SAFETY: signal 0 only asks whether the process exists.
-        let answer =
-            sys::check(unsafe { sys::syscall(c::__NR_kill, [recorder as u64, 0, 0, 0, 0, 0]) });
-        answer == Err(sys::Errno(c_errno_esrch()))
+        let path = alloc::format!("/proc/{}/fd/{}\0", self.file.pid, self.file.fd);
+        let mut buffer = [0u8; 16];
+        matches!(sys::read_link(path.as_bytes(), &mut buffer), Err(sys::Errno::ENOENT))
     }
 }
 
-const fn c_errno_esrch() -> i32 {
-    linux_raw_sys::errno::ESRCH as i32
+/// The process id as others see it: the one of the namespace that /proc shows.
+pub fn visible_pid() -> i32 {
+    let mut buffer = [0u8; 16];
+    let number = sys::read_link(b"/proc/self\0", &mut buffer)
+        .ok()
+        .and_then(|text| core::str::from_utf8(text).ok()?.parse().ok());
+    number.unwrap_or_else(sys::getpid)
 }
 
 fn shared_futex(word: &AtomicU32, operation: u32, value: u32, timeout: u64) {
@@ -213,7 +227,11 @@ impl Writer {
             if state == chunk_state::FREE {
                 break;
             }
-            if self.channel.control().closed.load(Ordering::Relaxed) != 0 {
+            // The recorder has given up, or given this slot to somebody else.
+            let live = self.header.state.load(Ordering::Relaxed);
+            if self.channel.control().closed.load(Ordering::Relaxed) != 0
+                || !matches!(live, slot_state::LIVE | slot_state::CLAIMED)
+            {
                 self.dropping = true;
                 break;
             }

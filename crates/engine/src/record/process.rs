@@ -1,6 +1,6 @@
 //! The beginnings and ends of logs, threads and processes.
 
-use super::channel::{Channel, Writer};
+use super::channel::{Channel, Writer, visible_pid};
 use super::intervals::Intervals;
 use super::{ACTIVE, Ahead, Recorder, STATE, WATCHING, schedule, shadow, with};
 use crate::context::{BRANCH_TABLE_BYTES, CONTEXT_AREA, Context, JUMP_TABLE};
@@ -37,14 +37,15 @@ pub fn begin(config: &Config, program: &Program) -> Result<()> {
     shadow::create()?;
     create_window()?;
     let control = channel.control();
-    let slot = match channel.claim() {
-        Some(slot) if control.closed.load(Ordering::Relaxed) == 0 => slot,
-        _ => {
+    let open = control.closed.load(Ordering::Relaxed) == 0;
+    let slot = match if open { channel.claim() } else { None } {
+        Some(slot) => slot,
+        None => {
             control.unrecorded.fetch_add(1, Ordering::Relaxed);
             return Err(sys::Errno::EAGAIN);
         }
     };
-    let writer = Writer::new(channel, slot)?;
+    let writer = Writer::new(channel, slot).inspect_err(|_| channel.unclaim(slot))?;
     let log = control.next_log.fetch_add(1, Ordering::Relaxed);
     let (origin, parent) = match config.previous {
         None => (Origin::First, 0),
@@ -90,7 +91,7 @@ impl Recorder {
     /// Fills in the slot's header.
     fn announce(&mut self, origin: Origin, parent: u64) {
         let header = self.writer.header();
-        header.pid.store(sys::getpid(), Ordering::Relaxed);
+        header.pid.store(visible_pid(), Ordering::Relaxed);
         header.log.store(self.log, Ordering::Relaxed);
         header.parent.store(parent, Ordering::Relaxed);
         header.origin.store(origin as u32, Ordering::Relaxed);
@@ -205,28 +206,51 @@ pub fn end_thread(context: &mut Context, code: u64) {
 
 // ---- processes ----
 
-/// The number that a child's log will have.
-pub fn reserve_log() -> Option<u64> {
+/// What a child's log will be.
+#[derive(Clone, Copy, Debug)]
+pub struct Reserved {
+    log: u64,
+    slot: usize,
+}
+
+/// Before a `fork`: takes a slot for the child, so that the recorder waits for it even if the parent ends at once.
+/// None if children are not followed, or no slot is free.
+pub fn reserve_log() -> Option<Reserved> {
     with(|recorder| {
-        let control = recorder.writer.channel().control();
-        let follow = control.follow.load(Ordering::Relaxed) != 0;
-        follow.then(|| control.next_log.fetch_add(1, Ordering::Relaxed))
+        let channel = recorder.writer.channel();
+        let control = channel.control();
+        if control.follow.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let Some(slot) = channel.claim() else {
+            control.unrecorded.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
+        Some(Reserved { log: control.next_log.fetch_add(1, Ordering::Relaxed), slot })
     })
     .flatten()
 }
 
+/// There was no child after all.
+pub fn unreserve(reserved: Option<Reserved>) {
+    if let Some(reserved) = reserved {
+        with(|recorder| recorder.writer.channel().unclaim(reserved.slot));
+    }
+}
+
 /// In the parent: a child was made.
-pub fn forked(pid: u32, log: Option<u64>) {
-    with(|recorder| recorder.event(Event::Fork { pid, log: log.map_or(0, |log| log + 1) }));
+pub fn forked(pid: u32, reserved: Option<Reserved>) {
+    let log = reserved.map_or(0, |reserved| reserved.log + 1);
+    with(|recorder| recorder.event(Event::Fork { pid, log }));
 }
 
 /// In a child with a copy of the memory: its own log begins. The kernel has wiped the shadow.
-pub fn begin_fork(context: &mut Context, log: Option<u64>) {
+pub fn begin_fork(context: &mut Context, reserved: Option<Reserved>) {
     if !super::active() {
         return;
     }
     schedule::after_fork(context);
-    let started = log.is_some_and(|log| with(|r| r.begin_fork(log)) == Some(true));
+    let started = reserved.is_some_and(|reserved| with(|r| r.begin_fork(reserved)) == Some(true));
     if !started {
         stop();
         return;
@@ -253,14 +277,13 @@ fn stop() {
 }
 
 impl Recorder {
-    fn begin_fork(&mut self, log: u64) -> bool {
+    fn begin_fork(&mut self, Reserved { log, slot }: Reserved) -> bool {
         let channel = self.writer.channel();
         let parent = self.log;
-        let Some(slot) = channel.claim() else {
-            channel.control().unrecorded.fetch_add(1, Ordering::Relaxed);
+        let Ok(writer) = Writer::new(channel, slot) else {
+            channel.unclaim(slot);
             return false;
         };
-        let Ok(writer) = Writer::new(channel, slot) else { return false };
         self.writer = writer;
         self.log = log;
         self.thread = sys::gettid() as u32;

@@ -221,6 +221,8 @@ fn copy_memory(
         }
     } else if sys::check(value).is_ok() {
         record::process::forked(value as u32, log);
+    } else {
+        record::process::unreserve(log);
     }
     Outcome::Value(value)
 }
