@@ -3,16 +3,24 @@
 
 #[path = "cli/counters.rs"]
 mod counters;
+#[path = "cli/damage.rs"]
+mod damage;
+#[path = "cli/dumps.rs"]
+mod dumps;
 #[path = "cli/errors.rs"]
 mod errors;
 #[path = "cli/flushing.rs"]
 mod flushing;
 #[path = "cli/passing.rs"]
 mod passing;
+#[path = "cli/recordings.rs"]
+mod recordings;
 #[path = "cli/session.rs"]
 mod session;
 #[path = "cli/signals.rs"]
 mod signals;
+#[path = "cli/store.rs"]
+mod store;
 #[path = "cli/terminal.rs"]
 mod terminal;
 #[path = "cli/texts.rs"]

@@ -1,5 +1,6 @@
-//! Every guest of the corpus, run natively and under `retro run`, must look the same; with
-//! instrumentation (`counted::`) as well as without.
+//! Every guest of the corpus, run natively and under `retro`, must look the same: translated only, with
+//! instrumentation (`counted::`), and recorded (`recorded::`), and the recording must be sound and complete.
+//! Those with threads also when the scheduler does its worst (`chaotic::`).
 //!
 //! One test per guest, so that they run in parallel and a failure has a name. The list is
 //! written out because a test's name must be known at compile time; `the_list_is_complete` keeps
@@ -12,6 +13,8 @@ use std::time::Duration;
 
 use retro_testkit::compare::{self, Ending, Outcome};
 use retro_testkit::corpus::{self, Guest};
+use retro_testkit::programs::scratch::Scratch;
+use retro_testkit::recordings;
 
 /// Generous: a guest takes well under five seconds natively, but all of them share the machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -22,42 +25,70 @@ enum Instrumentation {
     Nothing,
     /// `--stats` counts instructions and memory accesses in the translated code.
     Counters,
+    /// `retro record`, with these options.
+    Recording(&'static [&'static str]),
 }
 
 /// Runs one guest both ways and compares.
 fn check(name: &str, instrumentation: Instrumentation) {
+    check_each(name, &[instrumentation]);
+}
+
+/// Runs one guest natively and in each of these ways, and compares.
+fn check_each(name: &str, instrumentations: &[Instrumentation]) {
     let guest = Guest::load(name).unwrap_or_else(|error| panic!("{error:?}"));
     if let Some(missing) = guest.missing() {
         eprintln!("skipped: {name} needs {missing}");
         return;
     }
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests");
-    let command = guest.build(&output).unwrap_or_else(|error| panic!("{error:?}"));
-    let retro = &std::env::var_os("RETRO_BINARY")
-        .map_or_else(|| env!("CARGO_BIN_EXE_retro").into(), PathBuf::from);
+    let mut command = guest.build(&output).unwrap_or_else(|error| panic!("{error:?}"));
+    let recordings = Scratch::new(name);
+    // Natively, too: the environment is part of what is compared.
+    command.env("RETRO_DIR", recordings.path());
 
     let mut native = run_in_empty_directory(duplicate(&command));
     assert_ending(&guest, &native);
-    let mut translated = match instrumentation {
-        Instrumentation::Nothing => run_in_empty_directory(compare::under_retro(retro, &command)),
+    keep_only(guest.error_text.as_deref(), &mut native);
+    if let Some(text) = &guest.error_text {
+        assert!(!native.stderr.is_empty(), "`{text}` is not even natively in the errors");
+    }
+    for (number, &instrumentation) in instrumentations.iter().enumerate() {
+        let directory = recordings.path().join(number.to_string());
+        let mut translated = run_instrumented(instrumentation, &command, &directory);
+        keep_only(guest.error_text.as_deref(), &mut translated);
+        compare::assert_same(&native, &translated);
+        if let Instrumentation::Recording(_) = instrumentation {
+            recordings::assert_complete(&directory, native.status);
+        }
+    }
+}
+
+fn run_instrumented(
+    instrumentation: Instrumentation,
+    command: &Command,
+    recording: &Path,
+) -> Outcome {
+    let retro = &std::env::var_os("RETRO_BINARY")
+        .map_or_else(|| env!("CARGO_BIN_EXE_retro").into(), PathBuf::from);
+    match instrumentation {
+        Instrumentation::Nothing => run_in_empty_directory(compare::under_retro(retro, command)),
         Instrumentation::Counters => {
             let options = ["--stats=json"];
             let mut outcome =
-                run_in_empty_directory(compare::under_retro_with(retro, &options, &command));
+                run_in_empty_directory(compare::under_retro_with(retro, &options, command));
             remove_report(&mut outcome);
             outcome
         }
-    };
-    if let Some(text) = &guest.error_text {
-        keep_only(text, &mut native);
-        keep_only(text, &mut translated);
-        assert!(!native.stderr.is_empty(), "`{text}` is not even natively in the errors");
+        Instrumentation::Recording(options) => {
+            run_in_empty_directory(compare::recorded(retro, recording, options, command))
+        }
     }
-    compare::assert_same(&native, &translated);
 }
 
-/// Leaves of the error stream only `text`, or nothing if that is not in it.
-fn keep_only(text: &str, outcome: &mut Outcome) {
+/// Leaves of the error stream only `text`, if that is all that counts, or nothing if it is not in there.
+fn keep_only(text: Option<&str>, outcome: &mut Outcome) {
+    let Some(text) = text else { return };
     let found = outcome.stderr.windows(text.len()).any(|part| part == text.as_bytes());
     outcome.stderr = if found { text.into() } else { Vec::new() };
 }
@@ -89,6 +120,9 @@ fn assert_ending(guest: &Guest, native: &Outcome) {
 fn duplicate(command: &Command) -> Command {
     let mut copy = Command::new(command.get_program());
     copy.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        copy.env(name, value.expect("variables are only set"));
+    }
     copy
 }
 
@@ -124,6 +158,17 @@ macro_rules! guests {
                 #[test]
                 fn $name() {
                     check(stringify!($name), Instrumentation::Counters);
+                }
+            )*
+        }
+
+        mod recorded {
+            use super::{Instrumentation, check};
+
+            $(
+                #[test]
+                fn $name() {
+                    check(stringify!($name), Instrumentation::Recording(&[]));
                 }
             )*
         }
@@ -328,6 +373,74 @@ guests! {
     syscall_events
     syscall_files
     syscall_sockets
+    thread_atomics
+    thread_cancel
+    thread_clone_vm
+    thread_cond_queue
+    thread_create_join
+    thread_detached
+    thread_exec
+    thread_exit_creating
+    thread_exit_group
+    thread_exit_main
+    thread_fault_each
+    thread_fork
+    thread_fpu_inherit
+    thread_futex
+    thread_local_cpp
+    thread_many
+    thread_mutex
+    thread_name
+    thread_preempt
+    thread_raw_clone
+    thread_robust_mutex
+    thread_rwlock_sem
+    thread_setuid
+    thread_sixty_four
+    thread_spawn
+    thread_spin
+    thread_stack
+    thread_stop
+    thread_tid
+    thread_tls
+}
+
+macro_rules! chaotic_guests {
+    ($($name:ident)*) => {
+        /// Another order of threads for each seed, and the same output for all of them.
+        mod chaotic {
+            use super::{Instrumentation, check_each};
+
+            $(
+                #[test]
+                fn $name() {
+                    let seeds = [&["--chaos", "1"], &["--chaos", "2"], &["--chaos", "3"]];
+                    check_each(stringify!($name), &seeds.map(|seed| Instrumentation::Recording(seed)));
+                }
+            )*
+        }
+
+        #[test]
+        fn every_guest_with_threads_meets_chaos() {
+            let listed = [$(stringify!($name)),*];
+            for name in corpus::names().unwrap() {
+                assert!(
+                    !name.starts_with("thread_") || listed.contains(&name.as_str()),
+                    "{name} is not among the chaotic guests of tests/guests.rs"
+                );
+            }
+        }
+    };
+}
+
+chaotic_guests! {
+    code_invalidate_threads
+    code_patch_by_thread
+    insn_gs_threads
+    signal_end_thread
+    signal_futex
+    signal_storm
+    signal_to_thread
     thread_atomics
     thread_cancel
     thread_clone_vm

@@ -6,11 +6,22 @@ use crate::{retro, text};
 
 #[test]
 fn help_has_examples() {
-    for arguments in [&["--help"][..], &["run", "--help"], &["help", "run"]] {
+    for (arguments, example) in [
+        (&["--help"][..], "retro record -- "),
+        (&["run", "--help"], "retro run -- ls"),
+        (&["help", "run"], "retro run -- ls"),
+        (&["record", "--help"], "retro record -- "),
+        (&["ls", "--help"], "retro ls"),
+        (&["info", "--help"], "retro info"),
+        (&["rm", "--help"], "retro rm "),
+        (&["dump", "--help"], "retro dump | less"),
+        (&["pack", "--help"], "retro pack"),
+        (&["unpack", "--help"], "retro unpack "),
+    ] {
         let outcome = retro(arguments);
         assert_eq!(outcome.status, Ending::Exited(0));
         let stdout = text(&outcome.stdout);
-        assert!(stdout.contains("Examples:\n  retro run -- ls"), "{stdout}");
+        assert!(stdout.contains(&format!("Examples:\n  {example}")), "{stdout}");
         assert!(outcome.stderr.is_empty());
     }
 }
@@ -30,7 +41,25 @@ fn completions_and_manual_mention_every_option() {
         assert_eq!(outcome.status, Ending::Exited(0));
         // In roff a hyphen is escaped.
         let stdout = text(&outcome.stdout).replace('\\', "");
-        for word in ["run", "stats", "completions", "man"] {
+        for word in [
+            "run",
+            "stats",
+            "record",
+            "chaos",
+            "ls",
+            "json",
+            "info",
+            "check",
+            "rm",
+            "force",
+            "dump",
+            "kind",
+            "thread-switch",
+            "pack",
+            "unpack",
+            "completions",
+            "man",
+        ] {
             assert!(stdout.contains(word), "{arguments:?} does not mention {word}");
         }
     }
@@ -52,6 +81,12 @@ fn wrong_usage_is_refused_with_a_hint() {
         &["run"],
         &["run", "--stats=xml", "--", "true"],
         &["run", "--bogus", "--", "true"],
+        &["record"],
+        &["record", "--interval", "many", "--", "true"],
+        &["rm"],
+        &["rm", "--all"],
+        &["dump", "--kind", "everything"],
+        &["unpack"],
     ] {
         let outcome = retro(arguments);
         assert_eq!(outcome.status, Ending::Exited(2), "{arguments:?}");

@@ -1,11 +1,14 @@
 //! From a cache address back to the guest: every byte of emitted code is asked, for many blocks.
 //!
+//! Here for the policies whose spilling is simple enough to be followed by reading the code. What recording emits
+//! is executed for this instead: see `weaving.rs`.
+//!
 //! One test, because the code cache has a fixed place in the process.
 
 use iced_x86::{Decoder, DecoderOptions};
 use retro_abi::layout::CACHE_BASE;
 use retro_engine::cache::{CodeCache, How, Saved, recover};
-use retro_engine::context::Registers;
+use retro_engine::context::{Registers, slot, spill_offset};
 use retro_engine::policy::{Count, Run};
 
 /// Distinct values, so that a mixed-up register shows.
@@ -17,7 +20,15 @@ fn registers() -> Registers {
     registers
 }
 
-const SPILL: [u64; 8] = [0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7];
+const SPILL: [u64; slot::COUNT] = {
+    let mut spill = [0xa0; slot::COUNT];
+    let mut slot = 0;
+    while slot < slot::COUNT {
+        spill[slot] += slot as u64;
+        slot += 1;
+    }
+    spill
+};
 
 const SAVED: Saved = Saved { spill: SPILL, gs_base: 0 };
 
@@ -41,8 +52,7 @@ fn expected_registers(bytes: &[u8], address: u64) -> Vec<(usize, [u64; 16])> {
             continue;
         }
         let displacement = instruction.memory_displacement64() as i32;
-        let Some(slot) =
-            (0..8).find(|&slot| displacement == retro_engine::context::spill_offset(slot))
+        let Some(slot) = (0..slot::COUNT as u8).find(|&slot| displacement == spill_offset(slot))
         else {
             continue;
         };
@@ -60,9 +70,9 @@ fn expected_registers(bytes: &[u8], address: u64) -> Vec<(usize, [u64; 16])> {
 fn check(cache: &mut CodeCache, code: &[u8], pc: u64, count: bool) {
     let how = How::default();
     let block = if count {
-        cache.translate(&mut Count, pc, code, how)
+        cache.translate(&mut Count, pc, code, how, &|_, _| 0)
     } else {
-        cache.translate(&mut Run, pc, code, how)
+        cache.translate(&mut Run, pc, code, how, &|_, _| 0)
     };
     let block = block.expect("there is room");
     let start = cache.body_address(block);

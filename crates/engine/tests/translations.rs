@@ -3,27 +3,54 @@
 //! Each file in `tests/translations` has a head of `key: value` lines, a guest program in hexadecimal bytes
 //! (anything behind `#` is a comment) and, behind a line `---`, the expected listing. Run with
 //! `RETRO_BLESS=1` to write what the translator emits now.
+//!
+//! | key | value |
+//! | --- | --- |
+//! | `pc` | guest address of the code |
+//! | `policy` | `run` (unless told otherwise), `count` or `record` |
+//! | `checked`, `jump entry`, `careful` | `yes`: the fields of the request |
+//! | `precise` | `yes`: the setting of the weaver |
+//! | `behind` | code that follows the block and that the translator may look at |
+//!
+//! In a listing a place in the thread's context is shown as `gs:[0]` with its name behind it; any other `gs:[...]`
+//! is the shadow. A recording policy's cold code and sites follow the block.
 
-use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, IntelFormatter};
-use retro_engine::context::{self, JUMP_TABLE, spill_offset};
+use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, IntelFormatter, Register};
+use retro_engine::context::{self, CLOCK, Gpr, JUMP_TABLE, slot, spill_offset};
 use retro_engine::entry::target;
 use retro_engine::gs_offset;
 use retro_engine::policy::{Count, Policy, Run};
-use retro_engine::translate::{MAX_INSTRUCTIONS, Request, Translator};
+use retro_engine::record::Record;
+use retro_engine::record::weave::{NO_REGISTER, Site};
+use retro_engine::translate::address::Segment;
+use retro_engine::translate::emit::FLAGS_REGISTER;
+use retro_engine::translate::{MAX_INSTRUCTIONS, NOT_INTACT, Request, Translator};
 use std::fmt::Write;
 use std::path::Path;
 
+#[derive(Default)]
 struct Case {
     pc: u64,
     policy: String,
     checked: bool,
     jump_entry: bool,
+    careful: bool,
+    precise: bool,
     code: Vec<u8>,
+    behind: Vec<u8>,
 }
 
+/// Number of the first site of every case.
+const FIRST_SITE: u32 = 200;
+
+/// Distance from the block to its cold code.
+const COLD_DISTANCE: u64 = 0x8_0000;
+
 fn parse(text: &str) -> Case {
-    let mut case =
-        Case { pc: 0, policy: "run".into(), checked: false, jump_entry: false, code: Vec::new() };
+    let mut case = Case { policy: "run".into(), ..Case::default() };
+    let hexadecimal = |digits: &str| -> Vec<u8> {
+        digits.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
+    };
     for line in text.lines() {
         let line = line.split('#').next().unwrap().trim();
         match line.split_once(':') {
@@ -34,12 +61,11 @@ fn parse(text: &str) -> Case {
             Some(("policy", value)) => case.policy = value.trim().into(),
             Some(("checked", value)) => case.checked = value.trim() == "yes",
             Some(("jump entry", value)) => case.jump_entry = value.trim() == "yes",
+            Some(("careful", value)) => case.careful = value.trim() == "yes",
+            Some(("precise", value)) => case.precise = value.trim() == "yes",
+            Some(("behind", value)) => case.behind = hexadecimal(value),
             Some((key, _)) => panic!("unknown key {key}"),
-            None => {
-                for byte in line.split_whitespace() {
-                    case.code.push(u8::from_str_radix(byte, 16).unwrap());
-                }
-            }
+            None => case.code.extend(hexadecimal(line)),
         }
     }
     case
@@ -47,9 +73,13 @@ fn parse(text: &str) -> Case {
 
 /// Names for the places that emitted code refers to, so that listings do not depend on addresses.
 fn name_of_gs(displacement: i32) -> String {
-    for slot in 0..8 {
+    for slot in 0..slot::COUNT as u8 {
         if displacement == spill_offset(slot) {
-            return format!("spill{slot}");
+            return match slot {
+                slot::FLAGS => "flags".into(),
+                slot::FLAGS_RAX => "rax of flags".into(),
+                other => format!("spill{other}"),
+            };
         }
     }
     for counter in 0..context::counter::COUNT {
@@ -59,11 +89,22 @@ fn name_of_gs(displacement: i32) -> String {
     }
     match displacement {
         d if d == gs_offset!(exit_index) => "exit_index".into(),
+        d if d == gs_offset!(guest_fs_base) => "guest_fs_base".into(),
         d if d == gs_offset!(guest_gs_base) => "guest_gs_base".into(),
         d if d == gs_offset!(x87_environment) => "x87_environment".into(),
+        CLOCK => "clock".into(),
         JUMP_TABLE => "jump_table".into(),
         d => panic!("emitted code uses gs:[{d}]"),
     }
+}
+
+/// Whether a GS operand is a place in the context. Everything else is the shadow of a guest operand: absolute
+/// ones are not negative, because the guest has nothing in the upper half.
+fn is_context(instruction: &Instruction) -> bool {
+    let displacement = instruction.memory_displacement64() as i32;
+    instruction.memory_base() == Register::None
+        && (displacement == JUMP_TABLE
+            || instruction.memory_index() == Register::None && displacement < 0)
 }
 
 fn name_of_target(address: u64) -> Option<&'static str> {
@@ -72,6 +113,10 @@ fn name_of_target(address: u64) -> Option<&'static str> {
         (target::exit_syscall(), "exit_syscall"),
         (target::exit_emulate(), "exit_emulate"),
         (target::exit_modified(), "exit_modified"),
+        (target::exit_mismatch(), "exit_mismatch"),
+        (target::exit_deadline(), "exit_deadline"),
+        (target::exit_before_access(), "exit_before_access"),
+        (target::exit_after_access(), "exit_after_access"),
     ];
     known.into_iter().find(|&(at, _)| at == address).map(|(_, name)| name)
 }
@@ -79,7 +124,7 @@ fn name_of_target(address: u64) -> Option<&'static str> {
 fn print(formatter: &mut IntelFormatter, instruction: &Instruction, start: u64) -> String {
     let mut shown = *instruction;
     let mut suffix = String::new();
-    if instruction.segment_prefix() == iced_x86::Register::GS {
+    if instruction.segment_prefix() == Register::GS && is_context(instruction) {
         let name = name_of_gs(instruction.memory_displacement64() as i32);
         let _ = write!(suffix, "    ; {name}");
         shown.set_memory_displacement64(0);
@@ -87,9 +132,13 @@ fn print(formatter: &mut IntelFormatter, instruction: &Instruction, start: u64) 
     let mut text = String::new();
     if instruction.near_branch_target() != 0 {
         let to = instruction.near_branch_target();
+        let cold = start + COLD_DISTANCE;
         match name_of_target(to) {
             Some(name) => {
                 let _ = write!(suffix, "    ; {name}");
+            }
+            None if to >= cold => {
+                let _ = write!(suffix, "    ; cold+{:#x}", to - cold);
             }
             None => {
                 let _ = write!(suffix, "    ; +{:#x}", to.wrapping_sub(start) as i64);
@@ -104,6 +153,15 @@ fn print(formatter: &mut IntelFormatter, instruction: &Instruction, start: u64) 
 fn listing(case: &Case) -> String {
     // Near the engine's code, as the real cache is, so that its targets are recognised.
     let address = (target::jump_miss() & !0xfff) + 0x10_0000;
+    let behind = case.pc + case.code.len() as u64;
+    let peek = |at: u64, bytes: &mut [u8]| {
+        if at != behind {
+            return 0;
+        }
+        let len = case.behind.len().min(bytes.len());
+        bytes[..len].copy_from_slice(&case.behind[..len]);
+        len
+    };
     let request = Request {
         pc: case.pc,
         code: &case.code,
@@ -111,35 +169,54 @@ fn listing(case: &Case) -> String {
         address,
         first_exit: 100,
         jump_entry: case.jump_entry,
+        careful: case.careful,
         checked: case.checked,
         linkable: true,
+        cold_address: address + COLD_DISTANCE,
+        first_site: FIRST_SITE,
+        peek: &peek,
     };
     let mut translator = Translator::new();
+    translator.weaver.settings.precise = case.precise;
     match case.policy.as_str() {
         "run" => translate(&mut translator, &mut Run, &request),
         "count" => translate(&mut translator, &mut Count, &request),
+        "record" => translate(&mut translator, &mut Record, &request),
         other => panic!("no policy {other}"),
     }
     let mut out = String::new();
+    print_block(&mut out, &translator, case.pc, address);
+    print_spills(&mut out, &translator);
+    if case.policy == "record" {
+        print_cold(&mut out, &translator, address);
+        for (number, site) in (FIRST_SITE..).zip(&translator.weaver.sites) {
+            let _ = writeln!(out, "site {number}: {}", describe(site, address));
+        }
+    }
+    out
+}
+
+fn print_block(out: &mut String, translator: &Translator, start: u64, address: u64) {
     let mut formatter = IntelFormatter::new();
     let bytes = &translator.out.bytes;
     let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
     let mut boundaries = vec![];
-    let (mut at, mut pc) = (translator.body, case.pc);
+    let (mut at, mut pc) = (translator.body, start);
     for entry in &translator.map {
         boundaries.push((at, pc, entry.guest_len));
         at += entry.cache_len as usize;
-        pc += entry.guest_len as u64;
+        pc += (entry.guest_len & !NOT_INTACT) as u64;
     }
     assert_eq!(at, bytes.len(), "the map covers the block");
-    assert_eq!(pc, case.pc + translator.guest_len as u64, "the map covers the guest code");
+    assert_eq!(pc, start + translator.guest_len as u64, "the map covers the guest code");
     while decoder.can_decode() {
         let position = decoder.position();
         let instruction = decoder.decode();
         assert!(!instruction.is_invalid(), "undecodable byte at {position}");
         for (_, pc, len) in boundaries.iter().filter(|b| b.0 == position) {
-            let kind = if *len == 0 { "boundary" } else { "guest" };
-            let _ = writeln!(out, "{kind} {pc:x}:");
+            let kind = if len & !NOT_INTACT == 0 { "boundary" } else { "guest" };
+            let intact = if len & NOT_INTACT == 0 { "" } else { " (not intact)" };
+            let _ = writeln!(out, "{kind} {pc:x}{intact}:");
         }
         let exit = translator.out.exits.iter().position(|e| e.offset as usize == position);
         let mut line =
@@ -153,15 +230,69 @@ fn listing(case: &Case) -> String {
         }
         let _ = writeln!(out, "{}", line.trim_end());
     }
+}
+
+fn print_spills(out: &mut String, translator: &Translator) {
     for range in &translator.out.spills {
-        let name = format!("{:?}", context::Gpr::ALL[range.register as usize]).to_lowercase();
+        let name = match range.register {
+            FLAGS_REGISTER => "flags".into(),
+            number => name_of_register(number),
+        };
         let _ = writeln!(
             out,
             "spilled {:03x}..{:03x} {name} in {}",
             range.start, range.end, range.slot
         );
     }
-    out
+}
+
+fn print_cold(out: &mut String, translator: &Translator, address: u64) {
+    let mut formatter = IntelFormatter::new();
+    let cold = &translator.weaver.cold;
+    assert_eq!(cold.address, address + COLD_DISTANCE);
+    let _ = writeln!(out, "cold:");
+    let mut decoder = Decoder::with_ip(64, &cold.bytes, cold.address, DecoderOptions::NONE);
+    while decoder.can_decode() {
+        let position = decoder.position();
+        let instruction = decoder.decode();
+        assert!(!instruction.is_invalid(), "undecodable byte at {position} of the cold code");
+        let _ =
+            writeln!(out, "    {position:03x}  {}", print(&mut formatter, &instruction, address));
+    }
+}
+
+fn name_of_register(number: u8) -> String {
+    format!("{:?}", Gpr::ALL[number as usize]).to_lowercase()
+}
+
+/// `guest pc, resume, what, time`
+fn describe(site: &Site, address: u64) -> String {
+    let mut text = format!("{:x}, resume +{:03x}", site.pc, site.resume - address);
+    if site.len != 0 {
+        let mut terms: Vec<String> = vec![];
+        if site.base != NO_REGISTER {
+            terms.push(name_of_register(site.base));
+        }
+        if site.index != NO_REGISTER {
+            terms.push(format!("{}*{}", name_of_register(site.index), 1 << site.scale));
+        }
+        if site.displacement != 0 || terms.is_empty() {
+            let sign = if site.displacement < 0 { "-" } else { "" };
+            terms.push(format!("{sign}{:#x}", site.displacement.unsigned_abs()));
+        }
+        let segment = match site.segment {
+            Segment::Flat => "",
+            Segment::Fs => "fs:",
+            Segment::Gs => "gs:",
+        };
+        let narrow = if site.narrow { " narrow" } else { "" };
+        let _ = write!(text, ", {} bytes{narrow} {segment}[{}]", site.len, terms.join(" + "));
+    }
+    if site.value != NO_REGISTER {
+        let _ = write!(text, " in {}", name_of_register(site.value));
+    }
+    let _ = write!(text, ", clock {:+}", site.adjust);
+    text
 }
 
 fn translate<P: Policy>(translator: &mut Translator, policy: &mut P, request: &Request) {

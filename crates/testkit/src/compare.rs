@@ -43,7 +43,7 @@ pub struct Outcome {
 ///
 /// Standard input is empty unless the command sets its own. Both output streams are captured,
 /// whatever the command says about them. Variables that begin with `RETRO_` steer the tests, not
-/// the program, and are left out of its environment. When `timeout` passes, the whole group is killed and
+/// the program, and are left out of its environment unless the command sets them. When `timeout` passes, the whole group is killed and
 /// the output so far is returned with [`Ending::TimedOut`].
 ///
 /// # Panics
@@ -51,7 +51,8 @@ pub struct Outcome {
 pub fn run(command: &mut Command, timeout: Duration) -> Outcome {
     prepare_this_process();
     for (name, _) in std::env::vars_os() {
-        if name.as_encoded_bytes().starts_with(b"RETRO_") {
+        let is_set = command.get_envs().any(|(set, value)| set == name && value.is_some());
+        if name.as_encoded_bytes().starts_with(b"RETRO_") && !is_set {
             command.env_remove(name);
         }
     }
@@ -82,18 +83,33 @@ pub fn under_retro(retro: &Path, program: &Command) -> Command {
 /// As [`under_retro`], with options of `retro run`.
 pub fn under_retro_with(retro: &Path, options: &[&str], program: &Command) -> Command {
     let mut translated = Command::new(retro);
-    translated.arg("run").args(options).arg("--");
-    translated.arg(program.get_program()).args(program.get_args());
+    translated.arg("run").args(options);
+    running(translated, program)
+}
+
+/// As [`under_retro`], to be recorded as `retro record --quiet -o DIRECTORY OPTIONS -- …`.
+///
+/// The recording also becomes the latest of the user's: set `RETRO_DIR` on `program`, natively as well, to a
+/// place where that disturbs nobody.
+pub fn recorded(retro: &Path, directory: &Path, options: &[&str], program: &Command) -> Command {
+    let mut recorded = Command::new(retro);
+    recorded.args(["record", "--quiet", "-o"]).arg(directory).args(options);
+    running(recorded, program)
+}
+
+/// Completes a command of `retro` with the program that it runs.
+fn running(mut retro: Command, program: &Command) -> Command {
+    retro.arg("--").arg(program.get_program()).args(program.get_args());
     for (name, value) in program.get_envs() {
         match value {
-            Some(value) => translated.env(name, value),
-            None => translated.env_remove(name),
+            Some(value) => retro.env(name, value),
+            None => retro.env_remove(name),
         };
     }
     if let Some(directory) = program.get_current_dir() {
-        translated.current_dir(directory);
+        retro.current_dir(directory);
     }
-    translated
+    retro
 }
 
 /// Fails the test, saying where they differ, unless both runs look the same.

@@ -20,6 +20,8 @@ pub struct ProcessFacts {
     pub parent: Option<u64>,
     /// `first`, `fork` or `exec`.
     pub origin: Option<&'static str>,
+    /// Whether it is a copy of its parent, and so are the program and its arguments.
+    pub copy: bool,
     pub pid: u32,
     /// The file that is executed.
     pub program: String,
@@ -63,6 +65,7 @@ pub fn gather(recording: &Recording) -> (Vec<ProcessFacts>, Counts) {
         {
             facts.program = parent.program.clone();
             facts.arguments = parent.arguments.clone();
+            facts.copy = true;
         }
         gathered.push(facts);
     }

@@ -204,7 +204,7 @@ fn program(process: &ProcessFacts) -> String {
         command_line(&process.arguments)
     };
     let how = match process.origin {
-        Some("fork") => "(copy) ",
+        Some("fork") if process.copy => "(copy) ",
         Some("exec") => "(executed) ",
         _ => "",
     };
