@@ -11,6 +11,8 @@ mod dumps;
 mod errors;
 #[path = "cli/flushing.rs"]
 mod flushing;
+#[path = "cli/hostile.rs"]
+mod hostile;
 #[path = "cli/passing.rs"]
 mod passing;
 #[path = "cli/recordings.rs"]
@@ -26,26 +28,42 @@ mod terminal;
 #[path = "cli/texts.rs"]
 mod texts;
 
-use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{self, Command};
 use std::sync::OnceLock;
 use std::time::Duration;
+use std::{env, fs};
 
 use retro_testkit::compare::{Outcome, run};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The two ways a program is started: `retro` becomes it, or supervises it.
-const MODES: [&[&str]; 2] = [&["run"], &["run", "--stats=json"]];
+/// The ways a program is started: `retro` becomes it, supervises it, or records it.
+const MODES: [&[&str]; 3] = [&["run"], &["run", "--stats=json"], &["record", "--quiet"]];
 
-/// `RETRO_BINARY=path` tests another `retro`.
+/// `RETRO_BINARY=path` tests another `retro`. From here on recordings go to a place of this process.
 fn retro_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
+        // SAFETY: nothing in this process reads the environment but through Rust's own functions, which
+        // take turns.
+        unsafe { env::set_var("XDG_DATA_HOME", place_for_recordings()) };
         env::var_os("RETRO_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_retro").into()).into()
     })
+}
+
+/// A directory for recordings that nobody looks at. Nothing runs when a test process ends, so that each removes
+/// what ended ones have left.
+fn place_for_recordings() -> PathBuf {
+    let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recordings");
+    for place in fs::read_dir(&all).into_iter().flatten().flatten() {
+        if !Path::new("/proc").join(place.file_name()).exists() {
+            // Another process may be doing the same.
+            let _ = fs::remove_dir_all(place.path());
+        }
+    }
+    all.join(process::id().to_string())
 }
 
 /// `retro ARGUMENTS...`, run to its end.

@@ -45,7 +45,7 @@ fn check_each(name: &str, instrumentations: &[Instrumentation]) {
     let mut command = guest.build(&output).unwrap_or_else(|error| panic!("{error:?}"));
     let recordings = Scratch::new(name);
     // Natively, too: the environment is part of what is compared.
-    command.env("RETRO_DIR", recordings.path());
+    command.env("XDG_DATA_HOME", recordings.path());
 
     let mut native = run_in_empty_directory(duplicate(&command));
     assert_ending(&guest, &native);

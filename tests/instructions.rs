@@ -1,8 +1,9 @@
-//! Every instruction of this processor, native against translated.
+//! Every instruction of this processor, native against translated, and against recorded (`recorded::`).
 //!
 //! `RETRO_INSTRUCTION_SEEDS=100` runs more seeds than the default, `RETRO_INSTRUCTION_SEED=7` runs
 //! only that one, and `RETRO_BINARY=path` tests another `retro`.
 
+use retro_testkit::instructions::run::Runner;
 use retro_testkit::instructions::{Class, Coverage, check};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -21,8 +22,14 @@ fn retro() -> PathBuf {
         .map_or_else(|| env!("CARGO_BIN_EXE_retro").into(), PathBuf::from)
 }
 
-fn check_class(class: Class) {
-    if let Err(problems) = check(&retro(), class, seeds()) {
+fn check_translated(class: Class) {
+    if let Err(problems) = check(Runner::Translated(&retro()), class, seeds()) {
+        panic!("{problems}");
+    }
+}
+
+fn check_recorded(class: Class) {
+    if let Err(problems) = check(Runner::Recorded(&retro()), class, seeds()) {
         panic!("{problems}");
     }
 }
@@ -31,8 +38,17 @@ macro_rules! classes {
     ($($name:ident: $class:ident,)*) => {
         $(#[test]
         fn $name() {
-            check_class(Class::$class);
+            check_translated(Class::$class);
         })*
+
+        mod recorded {
+            use super::{Class, check_recorded};
+
+            $(#[test]
+            fn $name() {
+                check_recorded(Class::$class);
+            })*
+        }
 
         #[test]
         fn every_class_is_tested() {

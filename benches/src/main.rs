@@ -6,8 +6,8 @@
 //! Strategy: a fixed table of programs ([`programs`]) with inputs generated from fixed seeds
 //! ([`inputs`]) is run in every mode ([`modes`]) in turn, round after round, so that a change in
 //! the machine's speed hits all modes alike ([`session`]). Each run is timed and its standard
-//! output compared with the native one's ([`measure`]). The medians become ratios to native
-//! ([`report`]), printed as a table ([`table`]) or JSON, judged against the project's goals
+//! output compared with the native one's ([`measure`]); of recorded runs the log is measured, too
+//! ([`recording`]). The medians become ratios to native ([`report`]), printed as a table ([`table`]) or JSON, judged against the project's goals
 //! ([`targets`]), and written into RESULTS.md on request ([`results`]).
 //!
 //! Invariants:
@@ -24,6 +24,7 @@ mod modes;
 mod options;
 mod programs;
 mod random;
+mod recording;
 mod report;
 mod results;
 mod session;

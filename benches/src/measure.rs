@@ -19,6 +19,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 use crate::interrupt;
+use crate::recording::LogSize;
 
 /// The cost of a run.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -27,6 +28,9 @@ pub struct Sample {
     /// User and system time together.
     pub cpu_ms: f64,
     pub peak_memory_kib: u64,
+    /// Of a run that was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogSize>,
 }
 
 /// What a run did, which must not depend on the mode.
@@ -48,7 +52,8 @@ pub struct Run {
 /// `timeout`.
 ///
 /// The environment is fixed, so that neither the locale nor a user's settings change the work; only
-/// `RETRO_*` variables, which steer the debugger under test, are passed on.
+/// `RETRO_*` variables, which steer the debugger under test, are passed on, save the one that names the place
+/// of the user's own recordings.
 pub fn run(words: &[OsString], directory: &Path, timeout: Duration) -> Result<Option<Run>> {
     let (program, arguments) = words.split_first().context("empty command")?;
     let stdout = memory_file()?;
@@ -66,6 +71,7 @@ pub fn run(words: &[OsString], directory: &Path, timeout: Duration) -> Result<Op
             ("PERL_HASH_SEED", "0"),
         ])
         .env("HOME", directory)
+        .env("RETRO_DIR", directory.join("recordings"))
         .env("TMPDIR", directory)
         .stdin(Stdio::null())
         .stdout(stdout.try_clone()?)
@@ -90,6 +96,7 @@ pub fn run(words: &[OsString], directory: &Path, timeout: Duration) -> Result<Op
             wall_ms: wall.as_secs_f64() * 1e3,
             cpu_ms: cpu,
             peak_memory_kib: u64::try_from(usage.ru_maxrss).unwrap_or(0),
+            log: None,
         },
         answer: Answer { status, stdout: contents(&stdout)? },
         stderr: contents(&stderr)?,

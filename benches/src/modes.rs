@@ -10,7 +10,7 @@
 //! | `{scratch}` | (inside a word) a directory that the program's modes share        |
 //!
 //! The modes of one round run in the order of the enum, so a mode may use what an earlier one left
-//! in `{scratch}`: a replaying mode after a recording one.
+//! in `{scratch}`. A recording there is measured and removed right after the run ([`crate::recording`]).
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -29,18 +29,23 @@ pub enum Mode {
     Native,
     /// Under `retro run`: translated, nothing recorded
     Run,
+    /// Under `retro record`: everything logged that a replay needs
+    Record,
     /// Under `valgrind --tool=none`: the peer
     Valgrind,
 }
 
 impl Mode {
     /// What is measured unless told otherwise.
-    pub const DEFAULT: [Self; 3] = [Self::Native, Self::Run, Self::Valgrind];
+    pub const DEFAULT: [Self; 4] = [Self::Native, Self::Run, Self::Record, Self::Valgrind];
 
     fn template(self) -> &'static [&'static str] {
         match self {
             Self::Native => &["{guest}"],
             Self::Run => &["{retro}", "run", "--", "{guest}"],
+            Self::Record => {
+                &["{retro}", "record", "--quiet", "-o", "{scratch}/recording", "--", "{guest}"]
+            }
             // Without --trace-children the programs of the fork/exec group would run natively.
             Self::Valgrind => &["valgrind", "-q", "--tool=none", "--trace-children=yes", "{guest}"],
         }
@@ -49,6 +54,11 @@ impl Mode {
     /// The name on the command line and in reports.
     pub fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Whether a run leaves a recording behind.
+    pub fn records(self) -> bool {
+        self == Self::Record
     }
 
     fn needs_retro(self) -> bool {
@@ -90,6 +100,11 @@ impl Launcher {
             present
         });
         Ok(Self { modes, retro: retro_path })
+    }
+
+    /// The `retro` executable; empty if no mode needs it.
+    pub fn retro(&self) -> &Path {
+        &self.retro
     }
 
     /// In the order of a round.
@@ -151,7 +166,26 @@ mod tests {
     fn templates_expand() {
         assert_eq!(command(Mode::Native), ["/bin/echo", "{retro}"]);
         assert_eq!(command(Mode::Run), ["/opt/retro", "run", "--", "/bin/echo", "{retro}"]);
+        assert_eq!(
+            command(Mode::Record),
+            [
+                "/opt/retro",
+                "record",
+                "--quiet",
+                "-o",
+                "/scratch/recording",
+                "--",
+                "/bin/echo",
+                "{retro}"
+            ]
+        );
         assert_eq!(command(Mode::Valgrind)[1..3], ["-q", "--tool=none"]);
+    }
+
+    #[test]
+    fn recordings_go_where_they_are_looked_for() {
+        let place = crate::recording::place(Path::new("/scratch"));
+        assert!(command(Mode::Record).contains(&place.to_string_lossy().into_owned()));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::programs::{Group, PROGRAMS, Program};
 const EXAMPLES: &str = "\
 Examples:
   retro-bench                                     everything, in every mode
-  retro-bench --modes native,run --group cpu      the CPU-bound programs, without the peer
+  retro-bench --modes run,record --group cpu      the CPU-bound programs, without the peer
   retro-bench --only gzip,sh-loop --runs 7        two programs, seven rounds each
   retro-bench --json --out results.json           every sample, for another program to read
   retro-bench --update-results                    rewrite the measured part of benches/RESULTS.md
@@ -21,8 +21,9 @@ Exit status: 0 if every run gave native's answer, 1 if one did not or the benchm
 
 /// Measure what running programs under Retrospect costs, as ratios to native.
 ///
-/// Runs each program natively, under `retro run` and under `valgrind --tool=none` in turn, compares
-/// their output, and prints the median wall-clock time of each mode divided by the native one's.
+/// Runs each program natively, under `retro run`, under `retro record` and under `valgrind --tool=none` in
+/// turn, compares their output, and prints the median wall-clock time of each mode divided by the native one's,
+/// and the size of the logs in bits per instruction.
 #[derive(Parser, Debug)]
 #[command(name = "retro-bench", version, after_help = EXAMPLES)]
 pub struct Options {

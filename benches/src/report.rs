@@ -51,6 +51,9 @@ pub struct Figures {
     pub cpu_ratio: f64,
     pub wall_ms_over_native: f64,
     pub peak_memory_kib: u64,
+    /// Of a mode that records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_bits_per_instruction: Option<f64>,
     pub samples: Vec<Sample>,
 }
 
@@ -60,6 +63,8 @@ pub struct GeometricMean {
     pub programs: usize,
     pub wall_ratio: BTreeMap<Mode, f64>,
     pub cpu_ratio: BTreeMap<Mode, f64>,
+    /// Of modes that record.
+    pub log_bits_per_instruction: BTreeMap<Mode, f64>,
 }
 
 /// What a mode did on a program: its samples, or why there are none.
@@ -88,6 +93,7 @@ impl ProgramReport {
                                 .map(|sample| sample.peak_memory_kib)
                                 .max()
                                 .unwrap_or(0),
+                            log_bits_per_instruction: median_of_bits(&samples),
                             samples,
                         }))
                     }
@@ -105,6 +111,13 @@ impl ProgramReport {
             ModeReport::Failed { .. } => None,
         }
     }
+}
+
+/// The median size of the logs; nothing unless every run was recorded.
+fn median_of_bits(samples: &[Sample]) -> Option<f64> {
+    let bits: Option<Vec<f64>> =
+        samples.iter().map(|sample| Some(sample.log?.bits_per_instruction())).collect();
+    median(&bits?)
 }
 
 fn medians(samples: &[Sample]) -> (f64, f64) {
@@ -128,11 +141,11 @@ impl GeometricMean {
     ) -> Option<Self> {
         let selected: Vec<&ProgramReport> =
             programs.iter().filter(|program| select(program)).collect();
-        let mean_of = |ratio: fn(&Figures) -> f64| -> BTreeMap<Mode, f64> {
+        let mean_of = |value: fn(&Figures) -> Option<f64>| -> BTreeMap<Mode, f64> {
             let mean = |mode: Mode| {
-                let ratios: Option<Vec<f64>> =
-                    selected.iter().map(|program| program.figures(mode).map(ratio)).collect();
-                Some((mode, geometric_mean(&ratios?)?))
+                let values: Option<Vec<f64>> =
+                    selected.iter().map(|program| value(program.figures(mode)?)).collect();
+                Some((mode, geometric_mean(&values?)?))
             };
             modes
                 .iter()
@@ -143,8 +156,9 @@ impl GeometricMean {
         (!selected.is_empty()).then(|| Self {
             over: name,
             programs: selected.len(),
-            wall_ratio: mean_of(|figures| figures.wall_ratio),
-            cpu_ratio: mean_of(|figures| figures.cpu_ratio),
+            wall_ratio: mean_of(|figures| Some(figures.wall_ratio)),
+            cpu_ratio: mean_of(|figures| Some(figures.cpu_ratio)),
+            log_bits_per_instruction: mean_of(|figures| figures.log_bits_per_instruction),
         })
     }
 }
@@ -172,9 +186,10 @@ impl Report {
 pub mod tests {
     use super::*;
     use crate::programs::PROGRAMS;
+    use crate::recording::LogSize;
 
     /// A report in which each program took the given milliseconds per mode; a negative figure is a
-    /// failure.
+    /// failure. Logs have 0.08 bits per instruction.
     pub fn report(rows: &[(&str, &[f64])]) -> Report {
         let modes = Mode::DEFAULT;
         let programs: Vec<ProgramReport> = rows
@@ -183,7 +198,9 @@ pub mod tests {
                 let program =
                     PROGRAMS.iter().find(|program| program.name == *name).expect("known program");
                 let outcomes = modes.iter().zip(*milliseconds).map(|(&mode, &wall_ms)| {
-                    let sample = Sample { wall_ms, cpu_ms: wall_ms / 2.0, peak_memory_kib: 1 };
+                    let log =
+                        mode.records().then_some(LogSize { bytes: 100, instructions: 10_000 });
+                    let sample = Sample { wall_ms, cpu_ms: wall_ms / 2.0, peak_memory_kib: 1, log };
                     (
                         mode,
                         if wall_ms < 0.0 {
@@ -213,7 +230,7 @@ pub mod tests {
 
     #[test]
     fn ratios_are_to_native() {
-        let report = report(&[("gzip", &[200.0, 300.0, 500.0])]);
+        let report = report(&[("gzip", &[200.0, 300.0, 400.0, 500.0])]);
         let figures = report.programs[0].figures(Mode::Run).expect("measured");
         assert_eq!(
             (figures.wall_ratio, figures.cpu_ratio, figures.wall_ms_over_native),
@@ -223,21 +240,40 @@ pub mod tests {
 
     #[test]
     fn a_failed_mode_has_no_mean() {
-        let report = report(&[("gzip", &[100.0, 200.0, 400.0]), ("xz", &[100.0, -1.0, 900.0])]);
+        let report =
+            report(&[("gzip", &[100.0, 200.0, 300.0, 400.0]), ("xz", &[100.0, -1.0, -1.0, 900.0])]);
         let mean = &report.geometric_means[0];
         assert_eq!(mean.programs, 2);
         assert_eq!(mean.wall_ratio.get(&Mode::Run), None);
+        assert_eq!(mean.log_bits_per_instruction.get(&Mode::Record), None);
         assert!((mean.wall_ratio[&Mode::Valgrind] - 6.0).abs() < 1e-12);
-        assert_eq!(report.failures(), ["xz under run: wrong output"]);
+        assert_eq!(
+            report.failures(),
+            ["xz under run: wrong output", "xz under record: wrong output"]
+        );
+    }
+
+    #[test]
+    fn logs_have_a_mean_of_their_own() {
+        let report = report(&[
+            ("gzip", &[100.0, 200.0, 300.0, 400.0]),
+            ("xz", &[100.0, 200.0, 300.0, 900.0]),
+        ]);
+        let bits = &report.geometric_means[0].log_bits_per_instruction;
+        assert!((bits[&Mode::Record] - 0.08).abs() < 1e-12);
+        assert_eq!(bits.len(), 1, "only of modes that record");
     }
 
     #[test]
     fn json_names_modes_and_keeps_samples() {
-        let json =
-            serde_json::to_value(report(&[("gzip", &[100.0, 150.0, -1.0])])).expect("serialises");
+        let json = serde_json::to_value(report(&[("gzip", &[100.0, 150.0, 250.0, -1.0])]))
+            .expect("serialises");
         let modes = &json["programs"][0]["modes"];
         assert_eq!(modes["run"]["cpu_ratio"], 1.5);
         assert_eq!(modes["run"]["samples"].as_array().map(Vec::len), Some(3));
+        assert_eq!(modes["record"]["log_bits_per_instruction"], 0.08);
+        assert_eq!(modes["record"]["samples"][0]["log"]["instructions"], 10_000);
+        assert!(modes["run"].get("log_bits_per_instruction").is_none());
         assert_eq!(modes["valgrind"]["error"], "wrong output");
     }
 }

@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_section_says_how_it_was_measured() {
-        let section = section(&report(&[("gzip", &[100.0, 110.0, 200.0])]));
+        let section = section(&report(&[("gzip", &[100.0, 110.0, 150.0, 200.0])]));
         assert!(section.starts_with(
             "Command: `retro-bench --runs 3`  \nMachine: Test CPU, 2 cores, Linux 6.1\n\n"
         ));

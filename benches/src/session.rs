@@ -18,7 +18,9 @@ use crate::measure::{self, Answer, Sample};
 use crate::modes::{Launcher, Mode};
 use crate::options::Options;
 use crate::programs::{Group, Program};
+use crate::recording;
 use crate::report::{GeometricMean, Outcome, ProgramReport, Report};
+use crate::table;
 use crate::workdir::WorkDirectory;
 
 /// Progress goes to standard error, a line per program.
@@ -94,7 +96,13 @@ fn run_program(
     for _ in 0..options.rounds(program.group) {
         for (mode, words) in &commands {
             let Some(Ok(samples)) = outcomes.get_mut(mode) else { continue };
-            match run_once(words, directory, options.timeout(), &reference.answer)? {
+            let mut outcome = run_once(words, directory, options.timeout(), &reference.answer)?;
+            if mode.records() {
+                let path = recording::place(&scratch);
+                outcome = outcome.and_then(|sample| with_log(sample, launcher.retro(), &path));
+                recording::remove(&path)?;
+            }
+            match outcome {
                 Ok(sample) => samples.push(sample),
                 Err(reason) => {
                     outcomes.insert(*mode, Err(reason));
@@ -122,6 +130,15 @@ fn run_once(
     })
 }
 
+/// The sample with the size of the log that the run has left. A recording that cannot be read is a failure of
+/// the mode.
+fn with_log(sample: Sample, retro: &Path, path: &Path) -> Result<Sample, String> {
+    match recording::measure(retro, path) {
+        Ok(size) => Ok(Sample { log: Some(size), ..sample }),
+        Err(error) => Err(format!("{error:#}")),
+    }
+}
+
 /// The end of a program's standard error, indented to follow a message.
 fn last_lines(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
@@ -141,7 +158,12 @@ fn progress(report: &ProgramReport) -> String {
                     figures.wall_ratio, figures.wall_ms_over_native
                 )
             }
-            Some(figures) => format!("  {mode} {:.2}", figures.wall_ratio),
+            Some(figures) => match figures.log_bits_per_instruction {
+                Some(bits) => {
+                    format!("  {mode} {:.2} ({} bits)", figures.wall_ratio, table::bits(bits))
+                }
+                None => format!("  {mode} {:.2}", figures.wall_ratio),
+            },
         };
     }
     line
@@ -167,10 +189,11 @@ mod tests {
 
     #[test]
     fn progress_shows_each_mode() {
-        let report = report(&[("gzip", &[100.0, 150.0, -1.0]), ("true", &[1.0, 3.0, 50.0])]);
+        let report =
+            report(&[("gzip", &[100.0, 150.0, 250.0, -1.0]), ("true", &[1.0, 3.0, 4.0, 50.0])]);
         assert_eq!(
             progress(&report.programs[0]),
-            "gzip          native 100.0 ms  run 1.50  valgrind FAILED"
+            "gzip          native 100.0 ms  run 1.50  record 2.50 (0.080 bits)  valgrind FAILED"
         );
         assert!(progress(&report.programs[1]).contains("run 3.00 (+2.0 ms)"));
     }

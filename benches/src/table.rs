@@ -11,8 +11,13 @@ pub fn render(report: &Report) -> String {
     let mut sections = Vec::new();
     let warm = warm_table(report);
     if warm.len() > 1 {
+        let logs = if recording(report).next().is_some() {
+            "; log in bits per guest instruction"
+        } else {
+            ""
+        };
         let caption =
-            format!("Wall-clock time as a multiple of native, median of {}:", report.runs);
+            format!("Wall-clock time as a multiple of native, median of {}{logs}:", report.runs);
         sections.push(format!("{caption}\n\n{}", align(&warm, 2)));
     }
     let cold = cold_table(report);
@@ -58,14 +63,24 @@ fn compared(report: &Report) -> impl Iterator<Item = Mode> + '_ {
     report.modes.iter().copied().filter(|&mode| mode != Mode::Native)
 }
 
+/// The modes that leave a log.
+fn recording(report: &Report) -> impl Iterator<Item = Mode> + '_ {
+    report.modes.iter().copied().filter(|mode| mode.records())
+}
+
 fn warm_table(report: &Report) -> Vec<Vec<String>> {
     let mut rows = vec![row(["program", "group", "native ms"])];
     rows[0].extend(compared(report).map(Mode::name));
+    rows[0].extend(recording(report).map(|_| "log".to_owned()));
     let warm: Vec<&ProgramReport> =
         report.programs.iter().filter(|program| program.group != Group::Cold).collect();
     for (position, program) in warm.iter().enumerate() {
         let mut cells = row([program.name, &program.group.name(), &native_ms(program)]);
         cells.extend(compared(report).map(|mode| ratio(program, mode)));
+        cells.extend(recording(report).map(|mode| {
+            let size = program.figures(mode).and_then(|figures| figures.log_bits_per_instruction);
+            size.map_or_else(|| "–".to_owned(), bits)
+        }));
         rows.push(cells);
         let last_of_group = warm.get(position + 1).is_none_or(|next| next.group != program.group);
         if program.group == Group::Cpu && last_of_group && compared(report).next().is_some() {
@@ -83,8 +98,24 @@ fn mean_rows(report: &Report) -> impl Iterator<Item = Vec<String>> + '_ {
             Some(ratio) => format!("**{ratio:.2}**"),
             None => "–".to_owned(),
         }));
+        cells.extend(recording(report).map(
+            |mode| match mean.log_bits_per_instruction.get(&mode) {
+                Some(&size) => format!("**{}**", bits(size)),
+                None => "–".to_owned(),
+            },
+        ));
         cells
     })
+}
+
+/// The size of a log in bits per instruction, with at least two digits that matter.
+pub fn bits(size: f64) -> String {
+    match size {
+        ..0.001 => format!("{size:.5}"),
+        ..0.01 => format!("{size:.4}"),
+        ..1.0 => format!("{size:.3}"),
+        _ => format!("{size:.2}"),
+    }
 }
 
 fn cold_table(report: &Report) -> Vec<Vec<String>> {
@@ -174,29 +205,35 @@ mod tests {
     #[test]
     fn warm_and_cold_programs_have_their_tables() {
         let report = report(&[
-            ("gzip", &[200.0, 220.0, 400.0]),
-            ("queens", &[100.0, 110.0, -1.0]),
-            ("sh-loop", &[200.0, 800.0, 60_000.0]),
-            ("true", &[0.5, 4.5, 200.5]),
+            ("gzip", &[200.0, 220.0, 300.0, 400.0]),
+            ("queens", &[100.0, 110.0, 150.0, -1.0]),
+            ("sh-loop", &[200.0, 800.0, -1.0, 60_000.0]),
+            ("true", &[0.5, 4.5, 5.5, 200.5]),
         ]);
         let expected = "\
-Wall-clock time as a multiple of native, median of 3:
+Wall-clock time as a multiple of native, median of 3; log in bits per guest instruction:
 
-| program                           | group   | native ms |      run | valgrind |
-| --------------------------------- | ------- | --------: | -------: | -------: |
-| gzip                              | cpu     |       200 |     1.10 |     2.00 |
-| queens                            | cpu     |       100 |     1.10 |   FAILED |
-| **geometric mean, the eight (2)** |         |           | **1.10** |        – |
-| sh-loop                           | process |       200 |     4.00 |      300 |
+| program                           | group   | native ms |      run |   record | valgrind |       log |
+| --------------------------------- | ------- | --------: | -------: | -------: | -------: | --------: |
+| gzip                              | cpu     |       200 |     1.10 |     1.50 |     2.00 |     0.080 |
+| queens                            | cpu     |       100 |     1.10 |     1.50 |   FAILED |     0.080 |
+| **geometric mean, the eight (2)** |         |           | **1.10** | **1.50** |        – | **0.080** |
+| sh-loop                           | process |       200 |     4.00 |   FAILED |      300 |         – |
 
 Cold starts, milliseconds over native and multiple of it, median of 30:
 
-| program | native ms | run +ms |  run | valgrind +ms | valgrind |
-| ------- | --------: | ------: | ---: | -----------: | -------: |
-| true    |      0.50 |    +4.0 | 9.00 |       +200.0 |      401 |
+| program | native ms | run +ms |  run | record +ms | record | valgrind +ms | valgrind |
+| ------- | --------: | ------: | ---: | ---------: | -----: | -----------: | -------: |
+| true    |      0.50 |    +4.0 | 9.00 |       +5.0 |  11.00 |       +200.0 |      401 |
 ";
         let text = render(&report);
         assert!(text.starts_with(expected), "{text}");
+    }
+
+    #[test]
+    fn sizes_of_logs_keep_their_digits() {
+        let sizes = [0.000_123, 0.001_23, 0.0123, 0.123, 1.23];
+        assert_eq!(sizes.map(bits), ["0.00012", "0.0012", "0.012", "0.123", "1.23"]);
     }
 
     #[test]

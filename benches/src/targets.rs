@@ -1,81 +1,138 @@
-//! The project's goals for `retro run`, judged on a report.
+//! The project's goals for `retro run` and `retro record`, judged on a report.
 //!
 //! A goal is judged only if the report holds everything it is about: a selection of programs must not
 //! look like a success.
 
 use crate::modes::Mode;
-use crate::programs::Group;
+use crate::programs::{Group, PROGRAMS};
 use crate::report::{Figures, ProgramReport, Report};
+use crate::table;
 
-const HEADLINE_PROGRAMS: usize = 8;
+/// Goals that `run` and `record` have in common, with different figures.
+struct Goals {
+    mode: Mode,
+    /// Of the geometric mean over the eight.
+    mean: f64,
+    /// Of each of the eight.
+    worst: f64,
+    /// Of the loop that forks and executes.
+    process: f64,
+}
+
+const RUN: Goals = Goals { mode: Mode::Run, mean: 1.5, worst: 3.0, process: 10.0 };
+const RECORD: Goals = Goals { mode: Mode::Record, mean: 3.0, worst: 6.0, process: 30.0 };
+
+/// Milliseconds over native that starting a program may take under `run`.
+const START_MS: f64 = 20.0;
+
+/// Of each program that mostly makes system calls, under `record`.
+const SYSCALL: f64 = 5.0;
+
+/// Bits of log per instruction, geometric mean over the eight.
+const LOG_BITS: f64 = 0.1;
 
 /// One line per goal that the report can judge.
 pub fn judge(report: &Report) -> Vec<String> {
-    let run_ratio =
-        |program: &ProgramReport| program.figures(Mode::Run).map(|figures| figures.wall_ratio);
+    let mut verdicts = ratios(report, &RUN);
+    verdicts.extend(ahead_of_valgrind(report));
+    verdicts.extend(start(report));
+    verdicts.extend(process(report, &RUN));
+    verdicts.extend(ratios(report, &RECORD));
+    verdicts.extend(syscalls(report));
+    verdicts.extend(process(report, &RECORD));
+    verdicts.extend(log(report));
+    verdicts
+}
+
+/// The wall-clock ratios of all programs that `select` picks from the table, the worst last; nothing if one of
+/// them was not measured.
+fn all_of(
+    report: &Report,
+    mode: Mode,
+    select: impl Fn(&crate::programs::Program) -> bool,
+) -> Option<Vec<(f64, &'static str)>> {
+    let ratio = |name: &'static str| Some((report.program(name)?.figures(mode)?.wall_ratio, name));
+    let selected = PROGRAMS.iter().filter(|program| select(program));
+    let mut ratios: Vec<_> = selected.map(|program| ratio(program.name)).collect::<Option<_>>()?;
+    ratios.sort_by(|left, right| left.0.total_cmp(&right.0));
+    Some(ratios)
+}
+
+fn ratios(report: &Report, goals: &Goals) -> Vec<String> {
+    let &Goals { mode, mean: most, worst, .. } = goals;
+    let Some(eight) = all_of(report, mode, |program| program.headline) else { return Vec::new() };
+    let mean = report.geometric_means.iter().find_map(|mean| mean.wall_ratio.get(&mode).copied());
     let mut verdicts = Vec::new();
-
-    let headline: Option<Vec<(f64, &str)>> = report
-        .programs
-        .iter()
-        .filter(|program| program.headline)
-        .map(|program| run_ratio(program).map(|ratio| (ratio, program.name)))
-        .collect();
-    if let Some(headline) = headline.filter(|headline| headline.len() == HEADLINE_PROGRAMS) {
-        let mean =
-            report.geometric_means.iter().find_map(|mean| mean.wall_ratio.get(&Mode::Run).copied());
-        if let Some(mean) = mean {
-            verdicts.push(verdict(
-                "geometric mean over the eight at most 1.5",
-                mean <= 1.5,
-                &format!("{mean:.2}"),
-            ));
-        }
-        if let Some((ratio, name)) =
-            headline.iter().copied().max_by(|left, right| left.0.total_cmp(&right.0))
-        {
-            verdicts.push(verdict(
-                "none of the eight above 3",
-                ratio <= 3.0,
-                &format!("{name} {ratio:.2}"),
-            ));
-        }
-    }
-
-    let behind: Option<Vec<&str>> = report
-        .programs
-        .iter()
-        .filter(|program| program.group != Group::Cold)
-        .map(|program| {
-            let ahead = run_ratio(program)? < program.figures(Mode::Valgrind)?.wall_ratio;
-            Some((!ahead).then_some(program.name))
-        })
-        .collect::<Option<Vec<_>>>()
-        .map(|names| names.into_iter().flatten().collect());
-    let compared = report.programs.iter().filter(|program| program.group != Group::Cold).count();
-    if let Some(behind) = behind.filter(|_| compared > 0) {
-        let detail = if behind.is_empty() {
-            format!("on all {compared} measured")
-        } else {
-            format!("not on {}", behind.join(", "))
-        };
-        verdicts.push(verdict("ahead of valgrind --tool=none", behind.is_empty(), &detail));
-    }
-
-    let figures = |name: &str| -> Option<&Figures> { report.program(name)?.figures(Mode::Run) };
-    if let Some(figures) = figures("true") {
-        let over = figures.wall_ms_over_native;
+    if let Some(mean) = mean {
         verdicts.push(verdict(
-            "/bin/true within 20 ms of native",
-            over <= 20.0,
-            &format!("{over:+.1} ms"),
+            &format!("{mode}: geometric mean over the eight at most {most}"),
+            mean <= most,
+            &format!("{mean:.2}"),
         ));
     }
-    if let Some(figures) = figures("sh-loop") {
-        let ratio = figures.wall_ratio;
-        verdicts.push(verdict("fork/exec loop at most 10", ratio <= 10.0, &format!("{ratio:.2}")));
+    if let Some((ratio, name)) = eight.last() {
+        verdicts.push(verdict(
+            &format!("{mode}: none of the eight above {worst}"),
+            *ratio <= worst,
+            &format!("{name} {ratio:.2}"),
+        ));
     }
     verdicts
+}
+
+fn ahead_of_valgrind(report: &Report) -> Option<String> {
+    let compared: Vec<&ProgramReport> =
+        report.programs.iter().filter(|program| program.group != Group::Cold).collect();
+    if compared.is_empty() {
+        return None;
+    }
+    let mut behind = Vec::new();
+    for program in &compared {
+        let ratio = |mode| Some(program.figures(mode)?.wall_ratio);
+        if ratio(Mode::Run)? >= ratio(Mode::Valgrind)? {
+            behind.push(program.name);
+        }
+    }
+    let detail = if behind.is_empty() {
+        format!("on all {} measured", compared.len())
+    } else {
+        format!("not on {}", behind.join(", "))
+    };
+    Some(verdict("run: ahead of valgrind --tool=none", behind.is_empty(), &detail))
+}
+
+fn figures<'a>(report: &'a Report, name: &str, mode: Mode) -> Option<&'a Figures> {
+    report.program(name)?.figures(mode)
+}
+
+fn start(report: &Report) -> Option<String> {
+    let over = figures(report, "true", Mode::Run)?.wall_ms_over_native;
+    let goal = format!("run: /bin/true within {START_MS} ms of native");
+    Some(verdict(&goal, over <= START_MS, &format!("{over:+.1} ms")))
+}
+
+fn process(report: &Report, goals: &Goals) -> Option<String> {
+    let &Goals { mode, process: most, .. } = goals;
+    let ratio = figures(report, "sh-loop", mode)?.wall_ratio;
+    let goal = format!("{mode}: fork/exec loop at most {most}");
+    Some(verdict(&goal, ratio <= most, &format!("{ratio:.2}")))
+}
+
+fn syscalls(report: &Report) -> Option<String> {
+    let ratios = all_of(report, Mode::Record, |program| program.group == Group::Syscall)?;
+    let (ratio, name) = ratios.last()?;
+    let goal = format!("record: syscall-heavy at most {SYSCALL}");
+    Some(verdict(&goal, *ratio <= SYSCALL, &format!("{name} {ratio:.2}")))
+}
+
+fn log(report: &Report) -> Option<String> {
+    all_of(report, Mode::Record, |program| program.headline)?;
+    let mut means = report.geometric_means.iter();
+    let bits = means.find_map(|mean| mean.log_bits_per_instruction.get(&Mode::Record).copied())?;
+    let goal = format!(
+        "record: log at most {LOG_BITS} bits per instruction, geometric mean over the eight"
+    );
+    Some(verdict(&goal, bits <= LOG_BITS, &table::bits(bits)))
 }
 
 fn verdict(goal: &str, met: bool, value: &str) -> String {
@@ -90,32 +147,43 @@ mod tests {
     #[test]
     fn a_full_set_is_judged() {
         let report = report(&[
-            ("gzip", &[100.0, 110.0, 200.0]),
-            ("xz", &[100.0, 110.0, 200.0]),
-            ("python3", &[100.0, 350.0, 900.0]),
-            ("sqlite3", &[100.0, 110.0, 200.0]),
-            ("perl", &[100.0, 110.0, 200.0]),
-            ("cc1", &[100.0, 110.0, 105.0]),
-            ("ray", &[100.0, 110.0, 200.0]),
-            ("queens", &[100.0, 110.0, 200.0]),
-            ("sh-loop", &[100.0, 500.0, 20_000.0]),
-            ("true", &[1.0, 31.0, 300.0]),
+            ("gzip", &[100.0, 110.0, 150.0, 200.0]),
+            ("xz", &[100.0, 110.0, 150.0, 200.0]),
+            ("python3", &[100.0, 350.0, 650.0, 900.0]),
+            ("sqlite3", &[100.0, 110.0, 150.0, 200.0]),
+            ("perl", &[100.0, 110.0, 150.0, 200.0]),
+            ("cc1", &[100.0, 110.0, 150.0, 105.0]),
+            ("ray", &[100.0, 110.0, 150.0, 200.0]),
+            ("queens", &[100.0, 110.0, 150.0, 200.0]),
+            ("dd", &[100.0, 120.0, 400.0, 900.0]),
+            ("find", &[100.0, 120.0, 550.0, 900.0]),
+            ("sh-loop", &[100.0, 500.0, 2_500.0, 20_000.0]),
+            ("true", &[1.0, 31.0, 40.0, 300.0]),
         ]);
         assert_eq!(
             judge(&report),
             [
-                "geometric mean over the eight at most 1.5: met (1.27)",
-                "none of the eight above 3: MISSED (python3 3.50)",
-                "ahead of valgrind --tool=none: MISSED (not on cc1)",
-                "/bin/true within 20 ms of native: MISSED (+30.0 ms)",
-                "fork/exec loop at most 10: met (5.00)",
+                "run: geometric mean over the eight at most 1.5: met (1.27)",
+                "run: none of the eight above 3: MISSED (python3 3.50)",
+                "run: ahead of valgrind --tool=none: MISSED (not on cc1)",
+                "run: /bin/true within 20 ms of native: MISSED (+30.0 ms)",
+                "run: fork/exec loop at most 10: met (5.00)",
+                "record: geometric mean over the eight at most 3: met (1.80)",
+                "record: none of the eight above 6: MISSED (python3 6.50)",
+                "record: syscall-heavy at most 5: MISSED (find 5.50)",
+                "record: fork/exec loop at most 30: met (25.00)",
+                "record: log at most 0.1 bits per instruction, geometric mean over the eight: met (0.080)",
             ]
         );
     }
 
     #[test]
     fn a_selection_or_a_failure_is_no_success() {
-        let partial = report(&[("gzip", &[100.0, 110.0, -1.0])]);
+        let partial = report(&[
+            ("gzip", &[100.0, 110.0, 150.0, -1.0]),
+            ("dd", &[100.0, 110.0, 150.0, -1.0]),
+            ("sh-loop", &[100.0, -1.0, -1.0, -1.0]),
+        ]);
         assert!(judge(&partial).is_empty(), "{:?}", judge(&partial));
     }
 }

@@ -19,6 +19,8 @@ pub enum Policy {
     Count,
     /// Keep a shadow of memory and log what replay needs.
     Record,
+    /// Run a stretch of a recording again.
+    Replay,
 }
 
 /// The engine's start-up settings.
@@ -28,7 +30,7 @@ pub struct Config<'a> {
     pub policy: Policy,
     /// Shared memory that holds [`crate::stats::Stats`].
     pub stats: Option<SharedFile>,
-    /// The recorder's shared memory (see [`crate::channel`]).
+    /// The recorder's shared memory (see [`crate::channel`]), or a replay's (see [`crate::replay`]).
     pub channel: Option<SharedFile>,
     /// The log that led here: the slot it is in, and whether the program follows on it or is a child of it.
     pub previous: Option<PreviousLog>,
@@ -102,6 +104,7 @@ impl<'a> Config<'a> {
                         b"run" => Policy::Run,
                         b"count" => Policy::Count,
                         b"record" => Policy::Record,
+                        b"replay" => Policy::Replay,
                         _ => return Err(BadConfig),
                     }
                 }
@@ -133,6 +136,7 @@ impl<'a> Config<'a> {
             Policy::Run => {}
             Policy::Count => out.write_str("policy=count;")?,
             Policy::Record => out.write_str("policy=record;")?,
+            Policy::Replay => out.write_str("policy=replay;")?,
         }
         if let Some(SharedFile { pid, fd }) = self.stats {
             write!(out, "stats={pid}/{fd};")?;

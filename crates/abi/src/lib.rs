@@ -12,6 +12,7 @@ pub mod channel;
 pub mod config;
 pub mod layout;
 pub mod log;
+pub mod replay;
 pub mod signal_names;
 pub mod stats;
 pub mod syscall_names;

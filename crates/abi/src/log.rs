@@ -54,11 +54,13 @@ pub enum Kind {
     Code = 16,
     /// Identity of a mapped file (stream `Code`).
     File = 17,
+    /// Code that a forked process has from its parent (stream `Code`).
+    Inherit = 18,
 }
 
 impl Kind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Kind; 18] = [
+    pub const ALL: [Kind; 19] = [
         Kind::Load,
         Kind::Write,
         Kind::SyscallEnter,
@@ -77,6 +79,7 @@ impl Kind {
         Kind::End,
         Kind::Code,
         Kind::File,
+        Kind::Inherit,
     ];
 
     /// Its name in texts.
@@ -100,6 +103,7 @@ impl Kind {
             Kind::End => "end",
             Kind::Code => "code",
             Kind::File => "file",
+            Kind::Inherit => "inherit",
         }
     }
 }
@@ -234,6 +238,8 @@ pub enum Event<'a> {
         build_id: &'a [u8],
         path: &'a [u8],
     },
+    /// The code of the log with this number, as of that time of it, is here from the start.
+    Inherit { log: u64, time: u64 },
 }
 
 impl Event<'_> {
@@ -258,6 +264,7 @@ impl Event<'_> {
             Event::End { .. } => Kind::End,
             Event::Code { .. } => Kind::Code,
             Event::File { .. } => Kind::File,
+            Event::Inherit { .. } => Kind::Inherit,
         }
     }
 }
@@ -469,6 +476,10 @@ impl<'a> Encoder<'a> {
                 self.number(modified_nanoseconds as u64);
                 self.bytes(build_id);
                 self.bytes(path);
+            }
+            Event::Inherit { log, time } => {
+                self.number(log);
+                self.number(time);
             }
         }
         self.len
@@ -682,6 +693,7 @@ impl<'a> Decoder<'a> {
                 build_id: self.bytes()?,
                 path: self.bytes()?,
             },
+            Kind::Inherit => Event::Inherit { log: self.number()?, time: self.number()? },
         })
     }
 }

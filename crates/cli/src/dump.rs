@@ -164,7 +164,7 @@ impl Dump<'_> {
                 Err(error) => {
                     self.release(&mut walk)?;
                     self.damaged(log, segment, &error)?;
-                    walk.state = LogState::new(None);
+                    walk.state = LogState::new(state::only_thread(self.recording, log));
                 }
             }
         }

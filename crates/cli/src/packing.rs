@@ -24,6 +24,9 @@ use crate::{Completeness, quantity, quoting, selection};
 /// What a pack's name ends in.
 const EXTENSION: &str = ".retro";
 
+/// A name that the store has another use for.
+const LATEST: &str = "latest";
+
 /// Files that are remembered while a recording is compared with its copies; more would only be in one that was
 /// made to use up memory.
 const FILES_LIMIT: usize = 1 << 16;
@@ -59,7 +62,7 @@ pub fn pack(options: &PackOptions) -> Result<Completeness> {
     };
     notify(&format!(
         "packed {} into {}: the log and {files}, {}{state}",
-        shown(&selection::name_of(recording.directory())),
+        shown(selection::name_of(recording.directory())),
         shown(&target),
         quantity::bytes(report.bytes)
     ));
@@ -110,7 +113,7 @@ pub fn unpack(options: &UnpackOptions) -> Result<Completeness> {
     let copies = selection::copies_of(&target).map_or(0, |copies| copies.len().saturating_sub(1));
     notify(&format!(
         "unpacked {} ({} with {}); it is the latest recording now",
-        shown(&selection::name_of(&target)),
+        shown(selection::name_of(&target)),
         quantity::bytes(selection::size_of(&target)),
         quantity::counted(copies as u64, "file", "files")
     ));
@@ -131,7 +134,7 @@ fn place_in(store: &Store, file: &Path) -> Result<PathBuf> {
     });
     let plain = store.root().join(name);
     let is_free = fs::symlink_metadata(&plain).is_err();
-    Ok(if is_plain && is_free { plain } else { numbered })
+    Ok(if is_plain && is_free && name != LATEST { plain } else { numbered })
 }
 
 /// The files that a recording mentions: those it has copies of, with their sizes, and those it has not.

@@ -10,6 +10,7 @@ use crate::lock::{Guard, Lock};
 use crate::maps::{AddressSpace, Backing, Mapping};
 use crate::policy::{Count, Events, Policy, Run};
 use crate::record::{self, Record};
+use crate::replay::{self, Replay};
 use crate::signals::{self, Fault, PENDING_DEADLINE, PENDING_KICK, PENDING_SIGNAL};
 use crate::{emulate, sys, syscalls, threads};
 use alloc::boxed::Box;
@@ -76,6 +77,7 @@ pub fn events_of(policy: config::Policy) -> &'static dyn Events {
         config::Policy::Run => &Run,
         config::Policy::Count => &Count,
         config::Policy::Record => &Record,
+        config::Policy::Replay => &Replay,
     }
 }
 
@@ -85,6 +87,7 @@ pub fn install(cache: CodeCache, space: AddressSpace, heap_start: u64, fixed: Fi
         config::Policy::Run => translate_with::<Run>,
         config::Policy::Count => translate_with::<Count>,
         config::Policy::Record => translate_with::<Record>,
+        config::Policy::Replay => translate_with::<Replay>,
     };
     let heap = (heap_start, heap_start);
     let engine = Engine {
@@ -167,6 +170,11 @@ pub extern "C" fn retro_dispatch(context: &mut Context) {
     if context.unsettled != 0 {
         record::settle(context);
     }
+    if kind == Deadline && replay::active() {
+        context.stepping = 0;
+        let from = if replay::deadline(context) { From::Step } else { From::Anywhere };
+        return resume(context, from);
+    }
     if matches!(kind, Mismatch | Deadline | BeforeAccess | AfterAccess) {
         context.stepping = 0;
         if !record::exit(context, kind) {
@@ -193,10 +201,16 @@ pub extern "C" fn retro_dispatch(context: &mut Context) {
             context.registers.rip = exit_target;
             from = From::Jump;
         }
+        Syscall if replay::active() => replay::syscall(context, exit_target),
         Syscall => syscalls::handle(context, exit_target),
         Emulate => {
             context.registers.rip = exit_target;
             emulate::instruction(context);
+        }
+        Fault if replay::active() => {
+            if !replay::fault(context) {
+                replay::unexpected_fault(context);
+            }
         }
         Fault => from = fault(context),
         ModifiedCode => {
@@ -281,6 +295,14 @@ fn resume(context: &mut Context, mut from: From) {
                 context.enter_target = address;
                 return;
             }
+            Err(fault) if replay::active() => {
+                // The guest jumped to where it could not.
+                context.signals.fault = signals::Fault { signal: 0, ..fault }.into();
+                if !replay::fault(context) {
+                    replay::missing_code(context, pc);
+                }
+                from = From::Anywhere;
+            }
             Err(fault) => {
                 signals::deliver_fault(context, &fault.into());
                 from = From::Anywhere;
@@ -359,7 +381,11 @@ fn translate(engine: &mut Engine, pc: u64, from: From) -> Result<u32, Trouble> {
             how.checked = engine.cache.watch_code(&engine.space, pc, available);
         }
         let mut code = [0u8; crate::translate::MAX_GUEST_BYTES + 16];
-        let read = guest::read_partial(pc, &mut code[..available]);
+        let read = if replay::active() {
+            replay::fetch(pc, &mut code[..available])
+        } else {
+            guest::read_partial(pc, &mut code[..available])
+        };
         if read == 0 {
             // Mapped, but beyond the end of its file.
             return Err(Trouble::Fault(Fault::beyond_file(pc)));

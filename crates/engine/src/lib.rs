@@ -12,7 +12,7 @@
 //! | [`emulate`] | instructions the engine executes itself |
 //! | [`syscalls`], [`maps`] | what the guest asks of the kernel, and its address space |
 //! | [`signals`], [`threads`] | signals at exact boundaries, threads and their memory |
-//! | [`sys`], [`lock`], [`memory`], [`arena`], [`table`], [`guest_memory`] | foundations |
+//! | [`sys`], [`lock`], [`memory`], [`arena`], [`table`], [`guest_memory`], [`code_map`] | foundations |
 //!
 //! Invariants: no libc, no thread-local storage through FS, no vector registers; nothing of the engine lies
 //! below `GUEST_LIMIT`, nothing of the guest above it.
@@ -24,6 +24,7 @@ extern crate alloc;
 
 pub mod arena;
 pub mod cache;
+pub mod code_map;
 pub mod context;
 pub mod dispatch;
 pub mod elf;
@@ -37,6 +38,7 @@ pub mod maps;
 pub mod memory;
 pub mod policy;
 pub mod record;
+pub mod replay;
 pub mod signals;
 pub mod start;
 pub mod sys;

@@ -30,7 +30,7 @@ pub struct Program {
 }
 
 /// Where counts go that nobody reads.
-static NO_STATS: Stats = Stats::new();
+pub static NO_STATS: Stats = Stats::new();
 
 /// What the kernel left on the engine's initial stack.
 struct Received {
@@ -112,6 +112,9 @@ pub unsafe fn start(stack: *const u64) -> ! {
     };
     frame::detect();
     find_template(&received);
+    if config.policy == retro_abi::config::Policy::Replay {
+        crate::replay::start(&config);
+    }
     let (resolved, own_arguments) = resolve(&config, &received);
     let leading: Vec<&[u8]> = resolved.leading.iter().map(|s| &s[..]).collect();
     let skip = if leading.is_empty() { 0 } else { 1 };

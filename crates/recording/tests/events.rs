@@ -75,6 +75,7 @@ impl Material {
             },
             Kind::End => Event::End { how: small(0), code: small(1) },
             Kind::Code => Event::Code { address: number(0), bytes: string(0) },
+            Kind::Inherit => Event::Inherit { log: number(0), time: number(1) },
             Kind::File => Event::File {
                 number: number(0),
                 device: number(1),

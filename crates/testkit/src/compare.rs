@@ -89,7 +89,7 @@ pub fn under_retro_with(retro: &Path, options: &[&str], program: &Command) -> Co
 
 /// As [`under_retro`], to be recorded as `retro record --quiet -o DIRECTORY OPTIONS -- …`.
 ///
-/// The recording also becomes the latest of the user's: set `RETRO_DIR` on `program`, natively as well, to a
+/// The recording also becomes the latest of the user's: set `XDG_DATA_HOME` on `program`, natively as well, to a
 /// place where that disturbs nobody.
 pub fn recorded(retro: &Path, directory: &Path, options: &[&str], program: &Command) -> Command {
     let mut recorded = Command::new(retro);

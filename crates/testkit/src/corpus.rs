@@ -68,10 +68,15 @@ pub fn names() -> Result<BTreeSet<String>> {
 }
 
 impl Guest {
-    /// Finds a guest by name and reads its directives.
+    /// Finds a guest of the corpus by name and reads its directives.
     pub fn load(name: &str) -> Result<Guest> {
+        Guest::load_from(&directory(), name)
+    }
+
+    /// Finds a guest by name in another directory, for tests that have guests of their own.
+    pub fn load_from(directory: &Path, name: &str) -> Result<Guest> {
         let (mut source, mut companions) = (None, Vec::new());
-        for path in sources(&directory())? {
+        for path in sources(directory)? {
             match split_name(&path) {
                 (found, None) if found == name => source = Some(path),
                 (found, Some(_)) if found == name => companions.push(path),

@@ -11,13 +11,14 @@
 //! # shell: dash            what runs it (bash if not said)
 //! # stderr: varies         only stdout and the ending are compared
 //! # slow                   runs only when RETRO_FULL=1 is set
+//! # slow recorded          the same, but only its recorded run
 //! ```
 //!
 //! `NAME.prepare.sh`, where it exists, runs natively before each of the two runs.
 //!
 //! Invariants:
 //! 1. Both runs have the same directory, emptied in between, and the same small environment, so
-//!    that nothing but the engine can make a difference.
+//!    that nothing but the engine can make a difference. Recordings go elsewhere.
 //! 2. A script prints nothing that depends on time, process ids or addresses.
 
 pub mod scratch;
@@ -28,7 +29,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::compare::{Ending, Outcome, assert_same, difference, run, under_retro};
+use crate::compare::{self, Ending, Outcome, assert_same, difference, run, under_retro};
+use crate::recordings;
 
 use scratch::Scratch;
 
@@ -46,7 +48,20 @@ pub struct Program {
     shell: String,
     stderr_varies: bool,
     slow: bool,
+    slow_recorded: bool,
 }
+
+/// What the second of the two runs goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// `retro run`.
+    Translated,
+    /// `retro record`; the recording must be sound and complete.
+    Recorded,
+}
+
+/// Recording takes longer, and is tested on machines that are busy with other tests.
+const RECORDING_FACTOR: u32 = 3;
 
 /// The directory of the scripts.
 pub fn directory() -> PathBuf {
@@ -84,6 +99,7 @@ impl Program {
             shell: "bash".to_owned(),
             stderr_varies: false,
             slow: false,
+            slow_recorded: false,
         };
         for line in text.lines().map_while(|line| line.strip_prefix("# ")) {
             program.read_header(line);
@@ -102,6 +118,7 @@ impl Program {
             Some(("stderr", "varies")) => self.stderr_varies = true,
             Some(("stderr", other)) => panic!("{}: stderr cannot be {other}", self.name),
             _ if line == "slow" => self.slow = true,
+            _ if line == "slow recorded" => self.slow_recorded = true,
             _ => {}
         }
     }
@@ -109,14 +126,14 @@ impl Program {
     /// Runs the script natively and under `retro`, and fails the test if anything differs.
     ///
     /// # Panics
-    /// When the runs differ, when the native run fails, or when a program is missing that
-    /// REQUIRE_TEST_PROGRAMS=1 asks for.
-    pub fn check(&self, retro: &Path) {
-        if self.is_left_out() {
+    /// When the runs differ, when the native run fails, when the recording is not as it should be, or when a
+    /// program is missing that REQUIRE_TEST_PROGRAMS=1 asks for.
+    pub fn check(&self, retro: &Path, way: Way) {
+        if self.is_left_out(way) {
             return;
         }
-        let scratch = Scratch::new(&self.name);
-        let native = self.run_in(&scratch, None);
+        let place = Place::new(&self.name);
+        let native = self.run_in(&place, None);
         assert!(
             native.status == Ending::Exited(0),
             "{} fails natively: {:?}\n{}{}",
@@ -125,12 +142,16 @@ impl Program {
             String::from_utf8_lossy(&native.stdout),
             String::from_utf8_lossy(&native.stderr),
         );
-        let translated = self.run_in(&scratch, Some(retro));
+        let translated = self.run_in(&place, Some((retro, way)));
         assert_same(&native, &translated);
+        if way == Way::Recorded {
+            recordings::assert_complete(&place.recording(), native.status);
+        }
     }
 
-    fn is_left_out(&self) -> bool {
-        if self.slow && env::var_os("RETRO_FULL").is_none_or(|value| value != "1") {
+    fn is_left_out(&self, way: Way) -> bool {
+        let slow = self.slow || self.slow_recorded && way == Way::Recorded;
+        if slow && env::var_os("RETRO_FULL").is_none_or(|value| value != "1") {
             eprintln!("skipped: {} is slow (RETRO_FULL=1 runs it)", self.name);
             return true;
         }
@@ -149,20 +170,16 @@ impl Program {
         true
     }
 
-    fn run_in(&self, scratch: &Scratch, retro: Option<&Path>) -> Outcome {
-        scratch.empty();
+    fn run_in(&self, place: &Place, retro: Option<(&Path, Way)>) -> Outcome {
+        place.scratch.empty();
         let timeout = Duration::from_secs(self.seconds);
         let prepare = self.script.with_extension("prepare.sh");
         if prepare.exists() {
-            let outcome = run(&mut command(scratch.path(), "bash", &prepare), timeout);
+            let outcome = run(&mut place.command("bash", &prepare), timeout);
             let stderr = String::from_utf8_lossy(&outcome.stderr);
             assert!(outcome.status == Ending::Exited(0), "{}: {stderr}", prepare.display());
         }
-        let native = command(scratch.path(), &self.shell, &self.script);
-        let mut outcome = match retro {
-            None => run(&mut { native }, timeout),
-            Some(retro) => run(&mut prepared(under_retro(retro, &native), scratch.path()), timeout),
-        };
+        let mut outcome = place.run(place.command(&self.shell, &self.script), retro, timeout);
         if self.stderr_varies {
             outcome.stderr.clear();
         }
@@ -174,8 +191,8 @@ impl Program {
 /// failed on both sides.
 ///
 /// # Panics
-/// When the summaries differ or the native run never got that far.
-pub fn check_python_module(retro: &Path, module: &str, timeout: Duration) {
+/// When the summaries differ, the native run never got that far, or the recording is not as it should be.
+pub fn check_python_module(retro: &Path, way: Way, module: &str, timeout: Duration) {
     if !Path::new("/usr/lib/python3.11/test/test_json").exists() {
         assert!(
             env::var_os("REQUIRE_TEST_PROGRAMS").is_none_or(|value| value != "1"),
@@ -184,20 +201,16 @@ pub fn check_python_module(retro: &Path, module: &str, timeout: Duration) {
         eprintln!("skipped: {module} needs Python's test suite, which is not installed");
         return;
     }
-    let run_one = |retro: Option<&Path>| {
-        let side = if retro.is_some() { "translated" } else { "native" };
-        let scratch = Scratch::new(&format!("{module}-{side}"));
-        let mut native = command(scratch.path(), "/usr/bin/python3", Path::new("-m"));
+    let places = [Place::new(&format!("{module}-native")), Place::new(module)];
+    let run_one = |place: &Place, retro| {
+        let mut native = place.command("/usr/bin/python3", Path::new("-m"));
         native.args(["test", "-v", module]);
-        match retro {
-            None => run(&mut native, timeout),
-            Some(retro) => run(&mut prepared(under_retro(retro, &native), scratch.path()), timeout),
-        }
+        place.run(native, retro, timeout)
     };
     // Most of these tests sleep most of the time: both sides at once take half as long.
     let (native, translated) = std::thread::scope(|scope| {
-        let native = scope.spawn(|| run_one(None));
-        let translated = run_one(Some(retro));
+        let native = scope.spawn(|| run_one(&places[0], None));
+        let translated = run_one(&places[1], Some((retro, way)));
         (native.join().expect("the native run returns"), translated)
     });
     let summaries = (python_summary(&native), python_summary(&translated));
@@ -205,6 +218,65 @@ pub fn check_python_module(retro: &Path, module: &str, timeout: Duration) {
     if summaries.0 != summaries.1 || native.status != translated.status {
         let details = difference(&native, &translated).unwrap_or_default();
         panic!("native {:#?}\ntranslated {:#?}\n{details}", summaries.0, summaries.1);
+    }
+    if way == Way::Recorded {
+        recordings::assert_complete(&places[1].recording(), translated.status);
+    }
+}
+
+/// The directory that a program runs in, and another one for recordings of it.
+struct Place {
+    scratch: Scratch,
+    recordings: Scratch,
+}
+
+impl Place {
+    fn new(name: &str) -> Place {
+        Place {
+            scratch: Scratch::new(name),
+            recordings: Scratch::new(&format!("{name}-recordings")),
+        }
+    }
+
+    fn recording(&self) -> PathBuf {
+        self.recordings.path().join("recording")
+    }
+
+    /// A command in the directory with the environment of all these tests.
+    fn command(&self, program: &str, argument: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.arg(argument);
+        self.prepare(&mut command);
+        command
+    }
+
+    fn prepare(&self, command: &mut Command) {
+        let directory = self.scratch.path();
+        command.current_dir(directory).env_clear().envs([
+            ("PATH", Path::new(PATH)),
+            ("HOME", directory),
+            ("TMPDIR", directory),
+            ("XDG_DATA_HOME", self.recordings.path()),
+            ("PROGRAMS", &self::directory()),
+            ("RUSTC", &rustc()),
+            ("LC_ALL", Path::new("C.UTF-8")),
+            ("TZ", Path::new("UTC")),
+            ("TERM", Path::new("dumb")),
+        ]);
+    }
+
+    fn run(&self, mut native: Command, retro: Option<(&Path, Way)>, timeout: Duration) -> Outcome {
+        let (mut command, timeout) = match retro {
+            None => return run(&mut native, timeout),
+            Some((retro, Way::Translated)) => (under_retro(retro, &native), timeout),
+            Some((retro, Way::Recorded)) => (
+                compare::recorded(retro, &self.recording(), &[], &native),
+                timeout * RECORDING_FACTOR,
+            ),
+        };
+        // Which variables a command clears cannot be asked of it.
+        self.prepare(&mut command);
+        run(&mut command, timeout)
     }
 }
 
@@ -219,27 +291,6 @@ fn python_summary(outcome: &Outcome) -> Vec<String> {
         ran.or(result).or(failure.then_some(line)).map(str::to_owned)
     });
     lines.collect()
-}
-
-/// A command in `directory` with the environment of all these tests.
-fn command(directory: &Path, program: &str, argument: &Path) -> Command {
-    let mut command = Command::new(program);
-    command.arg(argument);
-    prepared(command, directory)
-}
-
-fn prepared(mut command: Command, directory: &Path) -> Command {
-    command.current_dir(directory).env_clear().envs([
-        ("PATH", Path::new(PATH)),
-        ("HOME", directory),
-        ("TMPDIR", directory),
-        ("PROGRAMS", &self::directory()),
-        ("RUSTC", &rustc()),
-        ("LC_ALL", Path::new("C.UTF-8")),
-        ("TZ", Path::new("UTC")),
-        ("TERM", Path::new("dumb")),
-    ]);
-    command
 }
 
 /// The compiler next to the cargo that runs the tests: the one in PATH may be a proxy that finds

@@ -13,6 +13,7 @@
 //! demanded of a log whose process was killed that a killed process could not have kept.
 
 mod family;
+mod memory;
 mod story;
 
 use std::path::Path;
@@ -21,6 +22,7 @@ use std::time::{Duration, Instant};
 use retro_recording::{Recording, RunOutcome, State};
 
 pub use family::WaitStatus;
+pub use memory::Memory;
 pub use story::Story;
 
 use crate::compare::Ending;

@@ -131,6 +131,7 @@ fn fields(event: &Event, shown: usize) -> Value {
             "build_id": hexadecimal(build_id, usize::MAX),
             "path": lossy(path),
         }),
+        Event::Inherit { log, time } => json!({ "from_log": log, "up_to": time }),
     }
 }
 

@@ -65,20 +65,22 @@ fn runs_from(event: &Event) -> Option<u32> {
     }
 }
 
+/// The only thread of a process, if it has never had more.
+pub fn only_thread(recording: &Recording, log: u64) -> Option<u32> {
+    let process = recording.process(log)?;
+    let is_alone = !process.derived && process.summary.counts.threads == 1;
+    Some(process.summary.pid).filter(|&pid| is_alone && pid != 0)
+}
+
 /// The thread that runs when a chunk begins. Looks back for the last event that says so; each interval begins
 /// with one, so that this is not far.
 pub fn running_before(recording: &Recording, log: u64, chunk: usize) -> Option<u32> {
-    let process = recording.process(log)?;
     let before = recording.segments(log, Stream::Main).get(..chunk)?;
-    if before.is_empty() {
-        return None;
-    }
-    if !process.derived && process.summary.counts.threads == 1 && process.summary.pid != 0 {
-        return Some(process.summary.pid);
-    }
-    before.iter().rev().find_map(|segment| {
-        let chunk = recording.read_chunk(segment).ok()?;
-        chunk.events().flatten().filter_map(|(_, event)| runs_from(&event)).last()
+    only_thread(recording, log).or_else(|| {
+        before.iter().rev().find_map(|segment| {
+            let chunk = recording.read_chunk(segment).ok()?;
+            chunk.events().flatten().filter_map(|(_, event)| runs_from(&event)).last()
+        })
     })
 }
 

@@ -1,6 +1,8 @@
 //! One event as a line for people.
 
+use std::ffi::OsStr;
 use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
 
 use retro_abi::channel::Origin;
 use retro_abi::log::{Event, MapKind, RegisterSet, register};
@@ -11,10 +13,16 @@ use super::calls;
 use super::files::FileNames;
 use super::signals::SignalInfo;
 use crate::info::strings;
-use crate::quoting::{command_line, printable};
+use crate::quoting::{command_line, printable, shortened};
 use crate::style::Style;
 use crate::timestamp::Timestamp;
 use crate::wording;
+
+/// Arguments of a program that are shown; JSON has all of them.
+const WORDS_SHOWN: usize = 500;
+
+/// Characters of a command line that are shown.
+const COMMAND_WIDTH: usize = 2000;
 
 /// When and where something happened, and how much of it is shown.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +83,7 @@ impl Line {
                 format!("end: {}", wording::process_end(ProcessEnd::from_numbers(how, code)))
             }
             Event::File { .. } => file(event),
+            Event::Inherit { log, time } => format!("code of log {log} up to {time}"),
         }
     }
 
@@ -191,9 +200,10 @@ fn start(event: &Event) -> String {
         let _ = write!(text, ", at {}", time.to_seconds());
     }
     if !path.is_empty() {
-        let words: Vec<&std::ffi::OsStr> =
-            strings(arguments).map(std::os::unix::ffi::OsStrExt::from_bytes).collect();
-        let _ = write!(text, ": {} as {}", printable(path), command_line(&words));
+        let words: Vec<&OsStr> =
+            strings(arguments).take(WORDS_SHOWN).map(OsStrExt::from_bytes).collect();
+        let command = shortened(&command_line(&words), COMMAND_WIDTH);
+        let _ = write!(text, ": {} as {command}", printable(path));
         let _ = write!(text, ", {} variables", strings(environment).count());
     }
     if !directory.is_empty() {

@@ -1,7 +1,9 @@
 //! The processes of a recording: what each executed, and which made which.
 //!
-//! A process's command is in the first event of its log. A forked copy has none of its own and shows that of
-//! its parent. What the recorder did not live to sum up is counted here, one chunk at a time.
+//! A process's command is in the first event of its log. A forked copy has none of its own and shows the
+//! program of its parent. What the recorder did not live to sum up is counted here, one chunk at a time.
+//!
+//! Invariant: commands take no more than [`COMMANDS_LIMIT`], however many processes a file claims to hold.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +14,12 @@ use serde::Serialize;
 
 use crate::wording;
 
+/// Bytes of command lines that are kept; beyond them processes have none.
+const COMMANDS_LIMIT: usize = 64 << 20;
+
+/// Most entries of tables that a log fills.
+const TABLE_LIMIT: usize = 1 << 16;
+
 /// A process, or one program of it.
 #[derive(Debug, Default, Serialize)]
 pub struct ProcessFacts {
@@ -20,7 +28,7 @@ pub struct ProcessFacts {
     pub parent: Option<u64>,
     /// `first`, `fork` or `exec`.
     pub origin: Option<&'static str>,
-    /// Whether it is a copy of its parent, and so are the program and its arguments.
+    /// Whether it is a copy of its parent and has the arguments of that.
     pub copy: bool,
     pub pid: u32,
     /// The file that is executed.
@@ -44,6 +52,8 @@ pub fn gather(recording: &Recording) -> (Vec<ProcessFacts>, Counts) {
     let mut total = Counts::default();
     let mut gathered: Vec<ProcessFacts> = Vec::new();
     let mut forks = BTreeMap::new();
+    let mut programs = BTreeMap::new();
+    let mut room = COMMANDS_LIMIT;
     for process in recording.processes() {
         let summary = &process.summary;
         let counts = if process.derived {
@@ -52,21 +62,25 @@ pub fn gather(recording: &Recording) -> (Vec<ProcessFacts>, Counts) {
             &summary.counts
         };
         total.add(counts);
-        let mut facts = describe(recording, summary, counts);
+        let mut facts = describe(recording, summary, counts, &mut room);
         facts.complete = !process.derived;
+        // Where no summary tells, the program before is the last of the same process.
+        let is_next_program = summary.origin == Some(Origin::Exec) && summary.pid != 0;
         // A parent's log always has the lower number; anything else would be a circle.
         facts.parent = (summary.parent)
             .or_else(|| forks.get(&summary.log).copied())
-            .or_else(|| previous_program(&gathered, summary))
+            .or_else(|| programs.get(&summary.pid).copied().filter(|_| is_next_program))
             .filter(|&parent| parent < summary.log && summary.origin != Some(Origin::First));
         if facts.program.is_empty()
             && summary.origin == Some(Origin::Fork)
             && let Some(parent) = find(&gathered, facts.parent)
+            && let Some(left) = room.checked_sub(parent.program.len())
         {
+            room = left;
             facts.program = parent.program.clone();
-            facts.arguments = parent.arguments.clone();
             facts.copy = true;
         }
+        programs.insert(summary.pid, summary.log);
         gathered.push(facts);
     }
     (gathered, total)
@@ -77,15 +91,12 @@ fn find(gathered: &[ProcessFacts], log: Option<u64>) -> Option<&ProcessFacts> {
     gathered.get(index)
 }
 
-/// The log of the program that a process executed before, where no summary tells.
-fn previous_program(gathered: &[ProcessFacts], summary: &ProcessSummary) -> Option<u64> {
-    if summary.origin != Some(Origin::Exec) || summary.pid == 0 {
-        return None;
-    }
-    gathered.iter().rev().find(|before| before.pid == summary.pid).map(|before| before.log)
-}
-
-fn describe(recording: &Recording, summary: &ProcessSummary, counts: &Counts) -> ProcessFacts {
+fn describe(
+    recording: &Recording,
+    summary: &ProcessSummary,
+    counts: &Counts,
+    room: &mut usize,
+) -> ProcessFacts {
     let (exit_status, signal) = match summary.end {
         ProcessEnd::Exited(status) => (Some(status), None),
         ProcessEnd::Signalled(signal) => (None, Some(signal)),
@@ -114,6 +125,11 @@ fn describe(recording: &Recording, summary: &ProcessSummary, counts: &Counts) ->
             chunk.events().next()
     {
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        // Bytes that are no text become three, and a string of no bytes takes a few all the same.
+        let length = 3 * (path.len() + arguments.len() + directory.len());
+        let taken = length + strings(arguments).count() * size_of::<String>();
+        let Some(left) = room.checked_sub(taken) else { return facts };
+        *room = left;
         facts.program = text(path);
         facts.arguments = strings(arguments).map(text).collect();
         facts.directory = text(directory);
@@ -150,7 +166,7 @@ fn count(recording: &Recording, log: u64, forks: &mut BTreeMap<u64, u64>) -> Cou
                     }
                     Event::ThreadStart { .. } => counts.threads += 1,
                     Event::Interval { .. } => counts.intervals += 1,
-                    Event::Fork { log: child @ 1.., .. } if forks.len() < 1 << 16 => {
+                    Event::Fork { log: child @ 1.., .. } if forks.len() < TABLE_LIMIT => {
                         forks.insert(child - 1, log);
                     }
                     _ => {}

@@ -85,6 +85,9 @@ pub struct Block {
 /// A block that nobody counts.
 const NOT_COUNTED: u8 = u8::MAX;
 
+/// A block that counts itself before its first instruction.
+const COUNTED_FIRST: u8 = u8::MAX - 1;
+
 impl Block {
     /// First page it touches.
     pub fn first_page(&self) -> u64 {
@@ -350,9 +353,9 @@ impl CodeCache {
         let spills = self.spills.extend(&translator.out.spills).ok_or(Failure::Full)?;
         write_code(self.hot, &translator.out.bytes);
         let mut counted_at = NOT_COUNTED;
-        if P::RECORDS {
+        if P::RECORDS || P::COUNTS_FIRST {
             let weaver = &translator.weaver;
-            counted_at = weaver.counted_at() as u8;
+            counted_at = if P::RECORDS { weaver.counted_at() as u8 } else { COUNTED_FIRST };
             self.sites.extend(&weaver.sites).ok_or(Failure::Full)?;
             write_code(self.cold, &weaver.cold.bytes);
             self.cold += weaver.cold.here() as u64;
@@ -629,6 +632,10 @@ pub fn recover(address: u64, registers: &mut Registers, saved: &Saved) -> Option
             let counted = block.counted_at != NOT_COUNTED
                 && (instruction > block.counted_at
                     || instruction == block.counted_at && within != start && guest_len != 0);
+            let counted = match block.counted_at {
+                COUNTED_FIRST => instruction > 0 || guest_len != 0,
+                _ => counted,
+            };
             let whole = if counted { block.instructions as i32 } else { 0 };
             let unsettled =
                 if block.counted_at == NOT_COUNTED { 0 } else { instruction as i32 - whole };

@@ -9,6 +9,7 @@ use crate::context::{Context, Gpr};
 use crate::dispatch::fixed;
 use crate::guest_memory as guest;
 use crate::record;
+use crate::replay;
 use crate::signals::{self, Fault};
 use crate::sys;
 use crate::translate::classify::{Class, classify};
@@ -41,11 +42,19 @@ type Done = Result<(), Stop>;
 pub fn instruction(context: &mut Context) {
     let pc = context.registers.rip;
     let mut bytes = [0u8; 15];
-    let len = guest::read_partial(pc, &mut bytes);
+    let len = if replay::active() {
+        replay::fetch(pc, &mut bytes)
+    } else {
+        guest::read_partial(pc, &mut bytes)
+    };
     let decoded = Decoder::with_ip(64, &bytes[..len], pc, decoder_options()).decode();
     let next = pc.wrapping_add(decoded.len() as u64);
     let before = context.registers;
     let class = classify(&decoded);
+    if replay::active() && matches!(class, Class::Nondeterministic(_)) {
+        context.registers.rip = next;
+        return replay::nondeterministic(context);
+    }
     if class != Class::SaveX87 {
         record::access::before_emulated(context, &decoded);
     }

@@ -45,7 +45,7 @@ pub fn before(context: &mut Context, site: &Site) -> bool {
     with(|recorder| {
         let time = recorder.time().wrapping_add_signed(site.adjust as i64);
         recorder.prepare(context, &guest, time);
-        recorder.in_access = true;
+        recorder.in_access = is_masked(&guest) || guest.is_vsib();
     });
     true
 }
@@ -60,19 +60,20 @@ pub fn after(context: &mut Context) {
     context.guest_fs_base = sys::fs_base();
 }
 
-/// Whether a fault at an instruction may be that of its check, which touches more than the instruction does.
+/// Whether a fault at an instruction may be that of its check, which may touch more than the instruction does, or
+/// in another order.
 pub fn may_be_ours(pc: u64) -> bool {
-    super::watching() && is_masked(&decode(pc))
+    super::watching() && !InstructionInfoFactory::new().info(&decode(pc)).used_memory().is_empty()
 }
 
 /// An instruction faulted, maybe one that has done part of its work.
 pub fn faulted() {
     with(|recorder| {
-        if !core::mem::take(&mut recorder.in_access) {
-            return;
-        }
         for (address, len) in core::mem::take(&mut recorder.written) {
             recorder.wrote_where_different(address, len);
+        }
+        if !core::mem::take(&mut recorder.in_access) {
+            return;
         }
         let mut image = VectorImage::new();
         let event = Event::Vectors { image: vectors(&mut image) };

@@ -161,7 +161,7 @@ impl Recorder {
         number + 1
     }
 
-    /// Forgets what was logged: a new log starts.
+    /// Forgets which files were logged: a new log starts.
     pub(super) fn forget_files(&mut self) {
         self.files.0.clear();
     }

@@ -37,12 +37,12 @@ pub mod strings;
 pub mod weave;
 
 use crate::cache;
+use crate::code_map::{CodeMap, News};
 use crate::context::{Context, ExitKind, Gpr, Registers};
 use crate::entry;
 use crate::lock::{Guard, Lock};
 use crate::policy::{Events, Nondeterministic, Policy};
 use crate::signals::{Arrived, PENDING_DEADLINE, TRAP_FLAG};
-use crate::table::Table;
 use channel::{Writer, bump32};
 use core::sync::atomic::{AtomicBool, Ordering};
 use retro_abi::channel::Stream;
@@ -67,8 +67,8 @@ pub struct Recorder {
     /// Number of the log.
     log: u64,
     files: maps::Files,
-    /// Hashes of the code bytes logged so far, by address.
-    code: Table,
+    /// The code logged so far.
+    code: CodeMap,
     ahead: Ahead,
     /// Ranges that the instruction between `BeforeAccess` and `AfterAccess` writes.
     written: alloc::vec::Vec<(u64, usize)>,
@@ -239,10 +239,13 @@ fn payload_of(event: &Event) -> usize {
     }
 }
 
+/// Flags that are not compared at signals and switches: arithmetic ones, which may be dead and destroyed, and the
+/// resume flag, which the processor sets for faults.
+pub const UNCERTAIN_FLAGS: u64 = 0x1_08d5;
+
 /// The same where arithmetic flags may be dead and destroyed.
 fn check_without_flags(registers: &Registers) -> u32 {
-    const ARITHMETIC: u64 = 0x8d5;
-    check_of(&Registers { rflags: registers.rflags & !ARITHMETIC, ..*registers })
+    check_of(&Registers { rflags: registers.rflags & !UNCERTAIN_FLAGS, ..*registers })
 }
 
 /// The sum that lets a replay compare all integer registers.
@@ -364,6 +367,9 @@ pub fn settle(context: &mut Context) {
 }
 
 fn move_clock(by: i64) {
+    if crate::replay::active() {
+        return crate::replay::move_clock(by);
+    }
     with(|recorder| {
         let clock = &recorder.writer.header().clock;
         clock.store(clock.load(Ordering::Relaxed).wrapping_add_signed(by), Ordering::Relaxed);
@@ -373,7 +379,7 @@ fn move_clock(by: i64) {
 /// An instruction that was counted has not happened: it faulted in the engine.
 pub fn uncount(context: &mut Context) {
     let _ = context;
-    if active() {
+    if active() || crate::replay::active() {
         move_clock(-1);
     }
 }
@@ -483,16 +489,9 @@ pub fn registers_changed(before: &Registers, after: &Registers) {
 /// Code that is about to be executed for the first time, or in a new version.
 pub fn code(address: u64, bytes: &[u8]) {
     with(|recorder| {
-        let mut hash = bytes.len() as u32;
-        for &byte in bytes {
-            hash = (hash.rotate_left(5) ^ byte as u32).wrapping_mul(0x9e37_79b1);
-        }
-        // The table has one value that means nothing.
-        hash &= u32::MAX >> 1;
-        if recorder.code.get(address) == Some(hash) {
+        if recorder.code.put(address, bytes) == News::Nothing {
             return;
         }
-        recorder.code.insert(address, hash);
         let time = recorder.time();
         let event = Event::Code { address, bytes };
         recorder.writer.event(Stream::Code, time, &event, bytes.len());

@@ -6,12 +6,11 @@ use super::{ACTIVE, Ahead, Recorder, STATE, WATCHING, schedule, shadow, with};
 use crate::context::{BRANCH_TABLE_BYTES, CONTEXT_AREA, Context, JUMP_TABLE};
 use crate::dispatch::engine;
 use crate::sys::{self, Result};
-use crate::table::Table;
 use crate::threads;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use linux_raw_sys::general as c;
-use retro_abi::channel::{Origin, ended, slot_state};
+use retro_abi::channel::{Origin, Stream, ended, slot_state};
 use retro_abi::config::{Config, PreviousLog, SharedFile};
 use retro_abi::layout::{PAGE, SHADOW_DISTANCE};
 use retro_abi::log::{Event, MAX_BYTES};
@@ -33,6 +32,18 @@ pub struct Program<'a> {
 pub fn begin(config: &Config, program: &Program) -> Result<()> {
     let Some(file) = config.channel else { return Ok(()) };
     let channel = Channel::open(file)?;
+    let begun = begin_log(config, program, channel);
+    if begun.is_err() {
+        channel.control().unrecorded.fetch_add(1, Ordering::Relaxed);
+    }
+    if let Some(PreviousLog { slot, replaces: true, .. }) = config.previous {
+        channel.end(slot as usize);
+    }
+    begun
+}
+
+fn begin_log(config: &Config, program: &Program, channel: Channel) -> Result<()> {
+    let Some(file) = config.channel else { return Ok(()) };
     FILE.store((file.pid as u64) << 32 | file.fd as u64, Ordering::Relaxed);
     shadow::create()?;
     create_window()?;
@@ -40,10 +51,7 @@ pub fn begin(config: &Config, program: &Program) -> Result<()> {
     let open = control.closed.load(Ordering::Relaxed) == 0;
     let slot = match if open { channel.claim() } else { None } {
         Some(slot) => slot,
-        None => {
-            control.unrecorded.fetch_add(1, Ordering::Relaxed);
-            return Err(sys::Errno::EAGAIN);
-        }
+        None => return Err(sys::Errno::EAGAIN),
     };
     let writer = Writer::new(channel, slot).inspect_err(|_| channel.unclaim(slot))?;
     let log = control.next_log.fetch_add(1, Ordering::Relaxed);
@@ -56,7 +64,7 @@ pub fn begin(config: &Config, program: &Program) -> Result<()> {
         writer,
         log,
         files: Default::default(),
-        code: Table::new(1 << 10),
+        code: Default::default(),
         ahead: Ahead::default(),
         written: Vec::new(),
         in_access: false,
@@ -68,14 +76,11 @@ pub fn begin(config: &Config, program: &Program) -> Result<()> {
     *STATE.lock() = Some(recorder);
     ACTIVE.store(true, Ordering::Relaxed);
     WATCHING.store(true, Ordering::Relaxed);
-    if let Some(PreviousLog { slot, replaces: true, .. }) = config.previous {
-        channel.end(slot as usize);
-    }
     Ok(())
 }
 
 /// Maps the memory right below the shadow: clock, branch table, context.
-fn create_window() -> Result<()> {
+pub fn create_window() -> Result<()> {
     let table = SHADOW_DISTANCE.wrapping_add_signed(JUMP_TABLE as i64);
     let start = table - PAGE;
     let end = (table + (BRANCH_TABLE_BYTES + CONTEXT_AREA) as u64).next_multiple_of(PAGE);
@@ -199,8 +204,9 @@ pub fn begin_thread(home: &'static mut Context) -> &'static mut Context {
 pub fn end_thread(context: &mut Context, code: u64) {
     let event = Event::ThreadEnd { thread: context.tid(), code: code as u32 };
     with(|recorder| recorder.event(event));
-    if !schedule::shared() {
-        with(|recorder| recorder.finish(ended::EXITED, code as u32));
+    if !schedule::shared() && super::active() {
+        sys::set_signal_mask(!0);
+        with(|recorder| recorder.finish(ended::EXITED, code as u32 & 0xff));
     }
 }
 
@@ -211,6 +217,8 @@ pub fn end_thread(context: &mut Context, code: u64) {
 pub struct Reserved {
     log: u64,
     slot: usize,
+    /// Time of the parent.
+    time: u64,
 }
 
 /// Before a `fork`: takes a slot for the child, so that the recorder waits for it even if the parent ends at once.
@@ -226,7 +234,8 @@ pub fn reserve_log() -> Option<Reserved> {
             control.unrecorded.fetch_add(1, Ordering::Relaxed);
             return None;
         };
-        Some(Reserved { log: control.next_log.fetch_add(1, Ordering::Relaxed), slot })
+        let time = recorder.time();
+        Some(Reserved { log: control.next_log.fetch_add(1, Ordering::Relaxed), slot, time })
     })
     .flatten()
 }
@@ -277,7 +286,7 @@ fn stop() {
 }
 
 impl Recorder {
-    fn begin_fork(&mut self, Reserved { log, slot }: Reserved) -> bool {
+    fn begin_fork(&mut self, Reserved { log, slot, time }: Reserved) -> bool {
         let channel = self.writer.channel();
         let parent = self.log;
         let Ok(writer) = Writer::new(channel, slot) else {
@@ -288,9 +297,11 @@ impl Recorder {
         self.log = log;
         self.thread = sys::gettid() as u32;
         self.forget_files();
-        self.code = Table::new(1 << 10);
         self.announce(Origin::Fork, parent);
         self.log_start(Origin::Fork, &Program { path: b"", arguments: &[], environment: &[] });
+        // The code cache came along, so what is in it will not be logged again.
+        let event = Event::Inherit { log: parent, time };
+        self.writer.event(Stream::Code, 0, &event, 0);
         true
     }
 
@@ -320,7 +331,11 @@ impl Recorder {
 
 /// The process ends by `exit_group`.
 pub fn exited(code: u64) {
-    with(|recorder| recorder.finish(ended::EXITED, code as u32));
+    // A signal must not end it otherwise than the log says.
+    if super::active() {
+        sys::set_signal_mask(!0);
+    }
+    with(|recorder| recorder.finish(ended::EXITED, code as u32 & 0xff));
 }
 
 /// The process ends by a signal.

@@ -32,6 +32,8 @@ const SLICE: u64 = 400_000;
 struct Member {
     home: u64,
     image: Box<VectorImage>,
+    /// Whether it has run yet.
+    begun: bool,
 }
 
 /// A thread that does not run.
@@ -110,6 +112,7 @@ pub fn start(home: &'static mut Context, chaos: Option<u64>) -> &'static mut Con
         queue.chaos = chaos.map(|seed| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     }
     join(home);
+    QUEUE.lock().members[0].begun = true;
     take(home)
 }
 
@@ -119,7 +122,7 @@ pub fn join(home: u64) {
     vectors(&mut image);
     let mut queue = QUEUE.lock();
     turn_of(home).store(0, Ordering::Relaxed);
-    queue.members.push(Member { home, image });
+    queue.members.push(Member { home, image, begun: false });
     MEMBERS.store(queue.members.len(), Ordering::Relaxed);
 }
 
@@ -144,7 +147,7 @@ pub fn after_fork(context: &Context) {
 /// The threads that do not run.
 pub fn others(context: &Context) -> Vec<Other> {
     let queue = QUEUE.lock();
-    let others = queue.members.iter().filter(|m| m.home != context.home);
+    let others = queue.members.iter().filter(|m| m.begun && m.home != context.home);
     others
         .map(|m| Other { context: m.home as *const Context, image: &raw const *m.image })
         .collect()
@@ -160,12 +163,14 @@ fn relocate(from: *mut Context, to: *mut Context) {
     // SAFETY: both are contexts that no other thread uses now: the home is the calling thread's, the window
     // belongs to the holder of the baton, which it is. The old copy is not used afterwards.
     unsafe {
+        // Before the copy: the handler may come in the middle of it.
+        let before = (&raw const (*from).signals.arrivals).read_volatile();
         core::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast::<u8>(), CONTEXT_SIZE);
         (*to).me = to as u64;
         let set = sys::arch_prctl(sys::arch::SET_GS, to as u64 + CONTEXT_SIZE as u64);
         debug_assert!(set.is_ok());
         let noted = (&raw const (*from).signals.arrivals).read_volatile();
-        if noted != (*to).signals.arrivals {
+        if noted != before {
             core::ptr::copy_nonoverlapping(&raw const (*from).signals, &raw mut (*to).signals, 1);
             let pending = (*from).pending.load(Ordering::Relaxed);
             (*to).pending.fetch_or(pending, Ordering::Relaxed);
@@ -199,6 +204,9 @@ pub fn acquire(home: u64) -> &'static mut Context {
         if turn.load(Ordering::Acquire) == 0 {
             replace_dead_owner();
         }
+    }
+    if let Some(member) = QUEUE.lock().members.iter_mut().find(|m| m.home == home) {
+        member.begun = true;
     }
     let context = take(home);
     let (thread, check) = (context.tid(), check_without_flags(&context.registers));

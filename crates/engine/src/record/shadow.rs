@@ -23,7 +23,16 @@ pub fn create() -> Result<()> {
         let prot = c::PROT_READ | c::PROT_WRITE;
         let flags = c::MAP_PRIVATE | c::MAP_ANONYMOUS | c::MAP_NORESERVE | c::MAP_FIXED_NOREPLACE;
         // SAFETY: MAP_FIXED_NOREPLACE never replaces a mapping.
-        unsafe { sys::mmap(start, len, prot, flags, -1, 0)? };
+        match unsafe { sys::mmap(start, len, prot, flags, -1, 0) } {
+            // In the legacy layout the kernel has put the vDSO here, which nobody uses. Nothing else is below
+            // the stack yet.
+            Err(sys::Errno::EEXIST) if start < GUEST_END + SHADOW_DISTANCE => {
+                let flags = flags & !c::MAP_FIXED_NOREPLACE | c::MAP_FIXED;
+                // SAFETY: the engine's own memory lies elsewhere, see the layout.
+                unsafe { sys::mmap(start, len, prot, flags, -1, 0)? };
+            }
+            mapped => drop(mapped?),
+        }
         sys::advise(start, len, c::MADV_WIPEONFORK);
         sys::advise(start, len, c::MADV_DONTDUMP);
         // Most of the shadow is touched sparsely.

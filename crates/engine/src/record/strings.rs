@@ -7,7 +7,7 @@
 use super::shadow;
 use super::weave::Site;
 use super::with;
-use crate::context::{Context, Gpr};
+use crate::context::{Context, Gpr, Registers};
 use crate::dispatch::engine;
 use crate::guest_memory as guest;
 use crate::signals::{self, Fault};
@@ -90,7 +90,8 @@ fn is_narrow(guest: &Instruction) -> bool {
 pub fn execute(context: &mut Context, guest: &Instruction, site: &Site) -> bool {
     let Some((action, width)) = action_of(guest) else {
         // Port access: a protection fault in user mode.
-        return fail(context, site, Fault::protection(0));
+        let before = context.registers;
+        return fail(context, site, Fault::protection(0), &before);
     };
     let source_base = match guest.segment_prefix() {
         Register::FS => context.guest_fs_base,
@@ -110,21 +111,23 @@ pub fn execute(context: &mut Context, guest: &Instruction, site: &Site) -> bool 
     let before = context.registers;
     // Under the trap flag every repetition traps.
     let one_by_one = context.guest_trap_flag;
+    if let Some(fault) = work.misaligned(context) {
+        return fail(context, site, fault, &before);
+    }
     match work.run(context, one_by_one) {
         Ok(Left::Nothing) => true,
         Ok(Left::More) => {
-            super::registers_changed(&before, &context.registers);
             context.registers.rip = site.pc;
             context.unsettled = site.adjust as i32;
             super::settle(context);
+            super::registers_changed(&before, &context.registers);
+            written_so_far(&before, &context.registers);
             context.inside = false;
             context.trap_armed = false;
             signals::deliver_fault(context, &Fault::step(site.pc).into());
             false
         }
         Err(Failed { address, write }) => {
-            // How far it got is something that a replay cannot know.
-            super::registers_changed(&before, &context.registers);
             let error = if write { Fault::WRITE } else { 0 };
             let canonical = (address as i64) << 16 >> 16 == address as i64;
             let fault = if canonical {
@@ -132,21 +135,45 @@ pub fn execute(context: &mut Context, guest: &Instruction, site: &Site) -> bool 
             } else {
                 Fault::protection(0)
             };
-            fail(context, site, fault)
+            fail(context, site, fault, &before)
         }
     }
 }
 
-fn fail(context: &mut Context, site: &Site, fault: Fault) -> bool {
+fn fail(context: &mut Context, site: &Site, fault: Fault, before: &Registers) -> bool {
     context.registers.rip = site.pc;
     context.unsettled = site.adjust as i32;
     super::settle(context);
+    // How far it got is something that a replay cannot know.
+    super::registers_changed(before, &context.registers);
+    written_so_far(before, &context.registers);
     context.inside = false;
     signals::deliver_fault(context, &fault.into());
     false
 }
 
+/// Logs what a half-done instruction has stored.
+fn written_so_far(before: &Registers, after: &Registers) {
+    let (from, to) = (before.get(Gpr::Rdi), after.get(Gpr::Rdi));
+    // Backwards, rdi names the element that is next, below those that are done.
+    let (start, end) = if from <= to { (from, to) } else { (to + 1, from + 8) };
+    if start < end {
+        super::wrote(start, end - start);
+    }
+}
+
 impl Work {
+    /// The alignment check, if the guest has asked for it.
+    fn misaligned(&self, context: &Context) -> Option<Fault> {
+        const ALIGNMENT_CHECK: u64 = 0x4_0000;
+        let odd = |used: bool, address: u64| used && !address.is_multiple_of(self.width);
+        let misaligned = odd(self.uses_source(), self.source(context))
+            || odd(self.uses_destination(), self.destination(context));
+        let checked = context.registers.rflags & ALIGNMENT_CHECK != 0;
+        let works = context.registers.get(Gpr::Rcx) & self.mask() != 0;
+        (checked && works && misaligned).then(Fault::alignment)
+    }
+
     fn mask(&self) -> u64 {
         if self.narrow { 0xffff_ffff } else { u64::MAX }
     }

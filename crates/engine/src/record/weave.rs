@@ -40,7 +40,7 @@ use crate::translate::liveness::flags_dead_before;
 use crate::translate::operand::{GprSet, OperandRewriter, emit_absolute, gpr_of, iced_register};
 use alloc::vec::Vec;
 use iced_x86::{
-    Code, ConstantOffsets, FlowControl, Instruction, Mnemonic, OpAccess, OpKind, Register,
+    Code, ConstantOffsets, CpuidFeature, FlowControl, Instruction, Mnemonic, OpAccess, OpKind, Register,
     RflagsBits,
 };
 
@@ -146,8 +146,8 @@ enum Form {
 pub struct Weaver {
     /// How careful to be.
     pub settings: Settings,
-    /// Whether the engine follows masked loads. Otherwise they are checked as a whole; where that faults, the
-    /// instruction is translated again, carefully.
+    /// Whether the engine follows all accesses, so that a fault is that of the guest's own instruction: where a
+    /// check faults, the instruction is translated again, carefully.
     pub careful: bool,
     /// Code that is rarely executed.
     pub cold: Emitter,
@@ -212,15 +212,21 @@ fn logic_overwrites_adjust() -> bool {
 fn defined_flags(guest: &Instruction) -> u32 {
     use Mnemonic::{Rcl, Rcr, Rol, Ror, Sal, Sar, Shl, Shld, Shr, Shrd};
     if matches!(guest.mnemonic(), Rcl | Rcr | Rol | Ror | Sal | Sar | Shl | Shld | Shr | Shrd) {
-        // A count of zero changes nothing.
+        // A count of zero changes nothing, be it zero only after it is cut to the operand's size; beyond one,
+        // OF is anybody's guess.
         let last = guest.op_count() - 1;
-        let zero = match guest.op_kind(last) {
-            OpKind::Immediate8 => guest.immediate8() & 0x1f == 0,
-            _ => true,
+        let count = match guest.op_kind(last) {
+            OpKind::Immediate8 => guest.immediate8() & 0x1f,
+            _ => 0,
         };
-        if zero {
-            return 0;
-        }
+        let through_carry = matches!(guest.mnemonic(), Rcl | Rcr);
+        let written = (guest.rflags_written() | guest.rflags_cleared() | guest.rflags_set()) & ARITHMETIC;
+        return match count {
+            0 => 0,
+            1 => written,
+            _ if through_carry => 0,
+            _ => written & !RflagsBits::OF,
+        };
     }
     if guest.is_string_instruction() {
         return 0;
@@ -376,6 +382,25 @@ impl Weaver {
         let stub = self.cold.address + self.cold.here() as u64;
         out.jump_if_not_negative(stub);
         let site = Site { resume: out.address + out.here() as u64, ..self.site(pc) };
+        self.leave_for(site, target::exit_deadline());
+    }
+
+    /// Counts the block before anything of it runs; leaves if it would run past the deadline.
+    pub fn count_first(&mut self, out: &mut Emitter, pc: u64) {
+        self.index = 0;
+        let live = self.live[0] != 0;
+        if live {
+            out.save_flags();
+        }
+        self.counted = Some(0);
+        out.add_gs_imm8(CLOCK, self.instructions as u8);
+        out.jump_if_greater(self.cold.address + self.cold.here() as u64);
+        let site = self.site(pc);
+        if live {
+            out.restore_flags();
+            self.cold.restore_flags();
+        }
+        self.wrong = 0;
         self.leave_for(site, target::exit_deadline());
     }
 
@@ -741,6 +766,8 @@ impl Weaver {
             || guest.is_string_instruction()
             || guest.is_stack_instruction()
             || guest.is_vsib()
+            || guest.mnemonic() == Mnemonic::Xlatb
+            || self.careful
             || !is_plain_size(len)
             || !(0..guest.op_count()).any(|i| guest.op_kind(i) == OpKind::Memory)
         {
@@ -759,9 +786,7 @@ impl Weaver {
 
     fn read_form(&self, guest: &Instruction, len: usize) -> Form {
         use Mnemonic::{Bt, Mov, Movsx, Movsxd, Movzx};
-        if self.careful && is_masked(guest)
-            || guest.mnemonic() == Bt && guest.op1_kind() == OpKind::Register
-        {
+        if guest.mnemonic() == Bt && guest.op1_kind() == OpKind::Register {
             return Form::Engine;
         }
         let to = guest.op0_register();
@@ -789,8 +814,7 @@ impl Weaver {
         len: usize,
         masked: bool,
     ) -> Form {
-        let pops = guest.fpu_stack_increment_info().writes_top();
-        if !pops && !operands.writes_registers(guest) && guest.rflags_modified() == 0 {
+        if !is_x87(guest) && !operands.writes_registers(guest) && guest.rflags_modified() == 0 {
             return Form::Store;
         }
         if masked { Form::Engine } else { Form::StoreThenCopy(len) }
@@ -919,6 +943,12 @@ impl Weaver {
         form: Form,
         avoid: GprSet,
     ) -> bool {
+        // With a register of its own the operand could need a prefix that turns ah into spl.
+        let moves = matches!(guest.segment_prefix(), Register::FS | Register::GS)
+            || Address::of(guest).is_none();
+        if moves && has_high_byte(guest) {
+            return false;
+        }
         // What cannot be said about the operand must be found out before anything is emitted.
         let reach = match form {
             Form::Read(len) | Form::StoreThenCopy(len) => len as i32 - 1,
@@ -954,7 +984,9 @@ impl Weaver {
                 self.destroy_flags(out);
                 self.check(out, guest, &operand, len, value);
                 self.before_own(out, guest);
-                self.emit_own(out, operands, guest, bytes, offsets, &operand, true);
+                // x87 remembers where its operand was.
+                let on_shadow = !is_x87(guest);
+                self.emit_own(out, operands, guest, bytes, offsets, &operand, on_shadow);
                 self.after_own(out, guest);
             }
             Form::Store => {
@@ -1313,6 +1345,10 @@ pub fn is_masked(guest: &Instruction) -> bool {
     use Mnemonic::{Vmaskmovpd, Vmaskmovps, Vpmaskmovd, Vpmaskmovq};
     guest.op_mask() != Register::None
         || matches!(guest.mnemonic(), Vmaskmovpd | Vmaskmovps | Vpmaskmovd | Vpmaskmovq)
+}
+
+fn is_x87(guest: &Instruction) -> bool {
+    guest.cpuid_features().contains(&CpuidFeature::FPU)
 }
 
 fn exchanged(guest: &Instruction) -> Register {

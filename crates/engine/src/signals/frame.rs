@@ -246,6 +246,20 @@ pub fn pop(context: &mut Context) -> Result<()> {
     Ok(())
 }
 
+/// Vector state as a handler finds it.
+pub fn reset_vectors() {
+    let _ = restore_vectors(0);
+}
+
+/// Vector state of the frame that `rt_sigreturn` is about to leave.
+pub fn restore_vectors_of_frame(context: &Context) {
+    let at = context.registers.get(Gpr::Rsp).wrapping_sub(8);
+    let place = at.wrapping_add(core::mem::offset_of!(Frame, fpstate) as u64);
+    if let Ok(fpstate) = guest::read_u64(place) {
+        let _ = restore_vectors(fpstate);
+    }
+}
+
 fn restore_vectors(fpstate: u64) -> Result<()> {
     let mut area = Area([0; MAX_XSAVE]);
     if fpstate == 0 {

@@ -198,6 +198,11 @@ impl Fault {
         Fault { signal: c::SIGBUS, code: SI_KERNEL, address: 0, error: 0, trap: 12 }
     }
 
+    /// An address that is not aligned, under the alignment check.
+    pub fn alignment() -> Fault {
+        Fault { signal: c::SIGBUS, code: c::BUS_ADRALN as i32, address: 0, error: 0, trap: 17 }
+    }
+
     /// Not an instruction.
     pub fn undefined(pc: u64) -> Fault {
         Fault { signal: c::SIGILL, code: c::ILL_ILLOPN as i32, address: pc, error: 0, trap: 6 }

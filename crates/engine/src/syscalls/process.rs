@@ -212,7 +212,6 @@ fn copy_memory(
             context.registers.set(Gpr::Rsp, task.stack);
         }
         context.registers.set(Gpr::Rax, 0);
-        context.in_syscall = 0;
         context.guest_fs_base = sys::fs_base();
         record::process::begin_fork(context, log);
         if fixed().counting {

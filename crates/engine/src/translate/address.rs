@@ -65,7 +65,7 @@ impl Address {
             let displacement = i32::try_from(target).ok()?;
             return Some(Address { base: None, index: None, displacement, narrow: false });
         }
-        if index.is_vector_register() {
+        if index.is_vector_register() || index != Register::None && index.size() < 4 {
             return None;
         }
         let narrow = base.size() == 4 || index.size() == 4;
@@ -204,6 +204,11 @@ impl Emitter {
     /// `jns` to cold code.
     pub fn jump_if_not_negative(&mut self, to: u64) {
         self.conditional_to(0x89, to);
+    }
+
+    /// `jg` to cold code.
+    pub fn jump_if_greater(&mut self, to: u64) {
+        self.conditional_to(0x8f, to);
     }
 
     fn conditional_to(&mut self, opcode: u8, to: u64) {

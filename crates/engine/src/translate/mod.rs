@@ -158,6 +158,12 @@ impl Translator {
             let live = self.flags_live_at_end(request, terminated);
             self.weaver.begin(&self.decoded, &mut self.operands, cold, site, live);
         }
+        if P::COUNTS_FIRST {
+            let (cold, site) = (request.cold_address, request.first_site);
+            let live = self.flags_live_at_end(request, terminated);
+            self.weaver.begin(&self.decoded, &mut self.operands, cold, site, live);
+            self.weaver.count_first(&mut self.out, request.pc);
+        }
         // What instrumentation has destroyed is whole again only behind the first instruction: then there
         // is no boundary in front of it.
         let mut joined = core::mem::take(&mut self.out.destroys_dead).then_some(self.body);
@@ -188,6 +194,10 @@ impl Translator {
             at += guest.len();
             let cache_len = (self.out.here() - start) as u16;
             self.map.push(MapEntry { guest_len: guest.len() as u8 | intact, cache_len });
+        }
+        if terminated && P::RECORDS {
+            // Behind an instruction that always faults nothing is executed, but what is spilled must be declared.
+            self.weaver.leave(&mut self.out);
         }
         if !terminated {
             let mut start = self.out.here();

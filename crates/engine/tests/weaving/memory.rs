@@ -37,8 +37,7 @@ fn map(start: u64, end: u64, protection: i32) {
     let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     let at = start as *mut libc::c_void;
     // SAFETY: MAP_FIXED_NOREPLACE never replaces a mapping.
-    let mapped =
-        unsafe { libc::mmap(at, (end - start) as usize, protection, flags, -1, 0) };
+    let mapped = unsafe { libc::mmap(at, (end - start) as usize, protection, flags, -1, 0) };
     assert_eq!(mapped, at, "mmap at {start:#x}: {}", io::Error::last_os_error());
 }
 

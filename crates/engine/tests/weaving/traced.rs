@@ -17,6 +17,9 @@ pub type Registers = libc::user_regs_struct;
 /// The kind of register set that `xsave` stores.
 const NT_X86_XSTATE: usize = 0x202;
 
+/// Place of the bits in it that tell which parts are in use.
+const STATE_BITS: usize = 512;
+
 fn check(result: libc::c_long, what: &str) {
     assert!(result != -1, "ptrace cannot {what}: {}", io::Error::last_os_error());
 }
@@ -106,17 +109,18 @@ impl Traced {
         image
     }
 
-    /// Vector and x87 state, without what tells where the last x87 instruction and its operand were.
+    /// Vector and x87 state, without what tells where the last x87 instruction and its operand were, and which
+    /// parts of it the processor considers in use: that changes as it likes.
     pub fn vectors(&self) -> Vec<u8> {
         let mut image = self.read_vectors();
         image[6..24].fill(0);
+        image[STATE_BITS..STATE_BITS + size_of::<u64>()].fill(0);
         image
     }
 
     /// Sets vector and x87 state to what it was in the beginning, with these bytes as xmm0 to xmm15.
     pub fn reset_vectors(&self, xmm: &[u8; 256]) {
         const XMM: usize = 160;
-        const STATE_BITS: usize = 512;
         let mut image = self.vectors.clone();
         image[XMM..XMM + xmm.len()].copy_from_slice(xmm);
         // x87 and SSE state are in use.

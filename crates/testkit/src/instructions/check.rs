@@ -11,7 +11,6 @@ use super::report::{Difference, report};
 use super::run::{Executable, Outcome, Runner};
 use super::{Catalogue, case::Case};
 use anyhow::{Result, bail, ensure};
-use std::path::Path;
 
 /// Differing cases of a class that are reduced and shown; the others are only counted. A reduction
 /// runs a dozen guests three times each, and a failing class should say so within seconds.
@@ -23,7 +22,7 @@ const CRASHES: usize = 12;
 ///
 /// # Errors
 /// Describes the cases that differ.
-pub fn check(retro: &Path, class: Class, seeds: impl IntoIterator<Item = u64>) -> Result<()> {
+pub fn check(runner: Runner, class: Class, seeds: impl IntoIterator<Item = u64>) -> Result<()> {
     let cpu = Cpu::detect();
     let plan = Plan::new(&cpu, &Catalogue::new(&cpu), class);
     if plan.featured.is_empty() {
@@ -36,7 +35,7 @@ pub fn check(retro: &Path, class: Class, seeds: impl IntoIterator<Item = u64>) -
             let guest = Guest::generate(&cpu, &plan, class, placement, seed)?;
             let comparison = Comparison {
                 cpu: &cpu,
-                retro,
+                runner,
                 keep_pointers: plan.style.x87_pointers,
                 placement,
                 class,
@@ -72,8 +71,8 @@ struct Differing {
 pub struct Comparison<'a> {
     /// The processor.
     pub cpu: &'a Cpu,
-    /// The `retro` command.
-    pub retro: &'a Path,
+    /// What executes the guest the second time.
+    pub runner: Runner<'a>,
     /// Whether x87 instruction and operand pointers count.
     pub keep_pointers: bool,
     /// Where the guest lies.
@@ -156,7 +155,7 @@ impl Comparison<'_> {
             let difference = Difference::new(self, guest.clone(), case, native, again);
             bail!("{}: nondeterministic, also natively\n{difference}", self.name());
         }
-        let translated = executable.run(Runner::Translated(self.retro))?;
+        let translated = executable.run(self.runner)?;
         Ok((native, translated))
     }
 

@@ -5,8 +5,8 @@
 //!
 //! **Strategy.** From a seed and a [`Class`] comes a small static executable that runs hundreds of
 //! random cases: load all registers, execute a few instructions, write all registers and the
-//! touched memory to standard output. It runs natively, again natively, and under `retro run --`;
-//! the outputs must be equal to the byte. A case that differs is reduced and shown.
+//! touched memory to standard output. It runs natively, again natively, and under `retro run --` or
+//! `retro record --`; the outputs must be equal to the byte. A case that differs is reduced and shown.
 //!
 //! ```text
 //! cpu ─► catalogue ─► class ─► case ─► guest ─► run ─► record ─► check ─► reduce ─► report

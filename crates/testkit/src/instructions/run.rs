@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::programs::scratch::Scratch;
+
 /// Longer than any guest takes; a translated guest that loops must not stop the tests.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
@@ -20,6 +22,8 @@ pub enum Runner<'a> {
     Native,
     /// `retro run --`.
     Translated(&'a Path),
+    /// `retro record --`.
+    Recorded(&'a Path),
 }
 
 /// How a run ended.
@@ -85,8 +89,15 @@ impl Executable {
     /// # Errors
     /// When the process cannot be started or its output not be read.
     pub fn run(&self, runner: Runner) -> Result<Outcome> {
+        let recordings = Scratch::new("instructions");
         let mut command = match runner {
             Runner::Native => Command::new(&self.path),
+            Runner::Recorded(retro) => {
+                let mut command = Command::new(retro);
+                command.args(["record", "--quiet", "-o"]).arg(recordings.path().join("recording"));
+                command.arg("--").arg(&self.path).env("XDG_DATA_HOME", recordings.path());
+                command
+            }
             Runner::Translated(retro) => {
                 let mut command = Command::new(retro);
                 command.args(["run", "--"]).arg(&self.path);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use retro_abi::channel::Origin;
-use retro_recording::{Process, ProcessEnd, Recording};
+use retro_recording::{Process, ProcessEnd, Recording, State};
 
 use super::{Examined, Story};
 use crate::compare::Ending;
@@ -42,10 +42,12 @@ impl WaitStatus {
     }
 
     /// Whether a log that ends like this is the log of a process that ended like this. One that was killed
-    /// had no time to say so.
+    /// had no time to say so, and SIGKILL may come after a process has said that it exits.
     fn agrees_with(self, end: ProcessEnd) -> bool {
+        const KILL: u32 = libc::SIGKILL as u32;
         match self {
             WaitStatus::Exited(status) => end == ProcessEnd::Exited(status),
+            WaitStatus::Signalled(KILL) if matches!(end, ProcessEnd::Exited(_)) => true,
             WaitStatus::Signalled(signal) => {
                 [ProcessEnd::Signalled(signal), ProcessEnd::Unknown].contains(&end)
             }
@@ -53,19 +55,22 @@ impl WaitStatus {
     }
 }
 
-/// What contradicts itself between logs.
+/// What contradicts itself between logs. In a recording without an end, logs may be missing.
 pub(super) fn problems(recording: &Recording, stories: &[Story]) -> Vec<String> {
     let mut problems = Vec::new();
+    if recording.state() != State::Finished {
+        return problems;
+    }
     for process in recording.processes() {
         let summary = &process.summary;
         let parent = summary.parent.and_then(|parent| recording.process(parent));
-        if summary.parent.is_some() && parent.is_none() && !process.derived {
+        if summary.parent.is_some() && parent.is_none() {
             problems
                 .push(format!("log {}: its parent {:?} is missing", summary.log, summary.parent));
         }
         let followers = successors(recording, summary.log).count();
         let due = usize::from(summary.end == ProcessEnd::Executed);
-        if followers != due && !process.derived {
+        if followers != due {
             let text = format!("ended as {:?} and has {followers} successors", summary.end);
             problems.push(format!("log {}: {text}", summary.log));
         }
@@ -73,6 +78,13 @@ pub(super) fn problems(recording: &Recording, stories: &[Story]) -> Vec<String> 
     for story in stories {
         for &(pid, log) in &story.children {
             let Some(log) = log else { continue };
+            // Killed before it could begin its log.
+            let was_killed = story.reaped.iter().any(|&(reaped, status)| {
+                reaped == pid && matches!(status, WaitStatus::Signalled(_))
+            });
+            if was_killed && recording.process(log).is_none() {
+                continue;
+            }
             let found =
                 recording.process(log).map(|child| (child.summary.pid, child.summary.parent));
             if found != Some((pid, Some(story.log))) {

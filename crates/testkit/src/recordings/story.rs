@@ -61,6 +61,7 @@ impl Story {
             finished_wait: None,
             intervals: 0,
             states_due: 0,
+            returns_from_fork: false,
             start_due: None,
             raw_bytes: 0,
         };
@@ -107,6 +108,8 @@ struct Reader<'a> {
     intervals: u64,
     /// States of threads that an interval has still to tell.
     states_due: u32,
+    /// Whether the log begins in the child's side of a call that made it, whose return is told without its start.
+    returns_from_fork: bool,
     /// A thread that runs for the first time and has still to be told as started.
     start_due: Option<u32>,
     raw_bytes: u64,
@@ -153,7 +156,7 @@ impl Reader<'_> {
         let kind = event.kind();
         *self.story.events.entry(kind).or_default() += 1;
         let belongs = match kind {
-            Kind::Code | Kind::File => Stream::Code,
+            Kind::Code | Kind::File | Kind::Inherit => Stream::Code,
             _ => Stream::Main,
         };
         if belongs != stream {
@@ -199,6 +202,7 @@ impl Reader<'_> {
                 self.finished_wait = None;
                 match self.live.get_mut(&self.running).map(Option::take) {
                     Some(Some(call)) => self.finished_wait = finished_wait(&call, result),
+                    _ if self.returns_from_fork => self.returns_from_fork = false,
                     _ => {
                         let thread = self.running;
                         self.story.problem(format!("{time}: {thread} returns from no system call"));
@@ -245,6 +249,7 @@ impl Reader<'_> {
         let summary = &self.process.summary;
         let told = (summary.pid, summary.origin);
         let read = (pid, Origin::from_number(origin.into()));
+        self.returns_from_fork = read.1 == Some(Origin::Fork);
         if told != read {
             self.story.problem(format!("its start says {read:?}, its summary {told:?}"));
         }
@@ -303,7 +308,8 @@ impl Reader<'_> {
     fn compare_with_summary(&mut self) {
         let summary = &self.process.summary;
         let last = self.story.last_time;
-        if last > summary.time {
+        // A derived summary knows the main stream only.
+        if last > summary.time && !self.process.derived {
             self.story.problem(format!("its last event is at {last}, its end at {}", summary.time));
         }
         let Some(end) = self.story.end else { return };
