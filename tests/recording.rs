@@ -41,10 +41,21 @@ impl Case {
         let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recording-guests");
         let built = Guest::load_from(&sources, guest).and_then(|guest| guest.build(&output));
         let mut program = built.unwrap_or_else(|error| panic!("{error:?}"));
-        let place = Scratch::new(guest);
-        let recordings = Scratch::new(&format!("{guest}-recordings"));
-        program.args(arguments).current_dir(place.path());
-        program.env("XDG_DATA_HOME", recordings.path());
+        program.args(arguments);
+        Case::of(program, guest)
+    }
+
+    /// A script for `sh`.
+    fn script(script: &str) -> Case {
+        let mut program = Command::new("sh");
+        program.arg("-c").arg(script);
+        Case::of(program, "script")
+    }
+
+    fn of(mut program: Command, name: &str) -> Case {
+        let place = Scratch::new(name);
+        let recordings = Scratch::new(&format!("{name}-recordings"));
+        program.current_dir(place.path()).env("XDG_DATA_HOME", recordings.path());
         Case { program, place, recordings }
     }
 

@@ -41,7 +41,10 @@ struct Victim {
 
 impl Victim {
     fn new() -> Victim {
-        let mut case = Case::new("busy", &[ROUNDS, &STATUS.to_string()]);
+        Victim::of(Case::new("busy", &[ROUNDS, &STATUS.to_string()]))
+    }
+
+    fn of(mut case: Case) -> Victim {
         let native = case.native();
         assert_eq!(native.status, Ending::Exited(STATUS), "the guest itself");
         let started = Instant::now();
@@ -86,9 +89,24 @@ fn for_each_moment(count: u64, mut check: impl FnMut(f64)) {
 
 #[test]
 fn a_program_outlives_its_recorder() {
-    let mut victim = Victim::new();
+    let recorded_something = check_without_recorder(Victim::new(), 50);
+    // A few kills must have been late enough for the recording to have something in it.
+    if std::env::var_os("RETRO_KILL_SEED").is_none() {
+        assert!(recorded_something >= 10, "only {recorded_something} recordings have contents");
+    }
+}
+
+#[test]
+fn a_tree_of_processes_outlives_its_recorder() {
+    let script =
+        "i=0; while [ $i -lt 20 ]; do i=$((i + 1)); /bin/echo $i; (exit $i); echo $?; done; exit 7";
+    check_without_recorder(Victim::of(Case::script(script)), 20);
+}
+
+/// Kills the recorder at so many moments; says how often there was something in the recording.
+fn check_without_recorder(mut victim: Victim, count: u64) -> u32 {
     let mut recorded_something = 0;
-    for_each_moment(50, |moment| {
+    for_each_moment(count, |moment| {
         let mut live = victim.run_until(moment);
         let killed = live.pid_of(Part::Recorder);
         if let Some(recorder) = killed {
@@ -96,7 +114,7 @@ fn a_program_outlives_its_recorder() {
         }
         let status = live.wait();
         let (stdout, stderr) = (live.stdout(), live.stderr());
-        if status.code() == Some(125) && stderr.contains("killed before the program started") {
+        if status.code() == Some(125) && was_not_started(&stderr) {
             assert_eq!(stdout, "", "the program ran after all");
             return;
         }
@@ -110,10 +128,12 @@ fn a_program_outlives_its_recorder() {
         assert!(finished || killed.is_some(), "a recorder that was left alone did not finish");
         recorded_something += u32::from(examined.recording.segments(0, Stream::Main).len() > 1);
     });
-    // A few kills must have been late enough for the recording to have something in it.
-    if std::env::var_os("RETRO_KILL_SEED").is_none() {
-        assert!(recorded_something >= 10, "only {recorded_something} recordings have contents");
-    }
+    recorded_something
+}
+
+/// Whether `retro` said that it was too early for a program: there was no recorder to record it.
+fn was_not_started(stderr: &str) -> bool {
+    stderr.contains("killed before the program started") || stderr.contains("cannot record")
 }
 
 #[test]
@@ -186,7 +206,7 @@ fn a_recording_survives_the_death_of_both() {
         let stderr = live.stderr();
         let is_truth = match (status.code(), status.signal()) {
             (Some(STATUS), _) => live.stdout().as_bytes() == victim.native.stdout,
-            (Some(125), _) => stderr.contains("killed before the program started"),
+            (Some(125), _) => was_not_started(&stderr),
             (_, signal) => signal == Some(libc::SIGKILL),
         };
         assert!(is_truth, "{status}, {stderr}");

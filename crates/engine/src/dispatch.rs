@@ -404,7 +404,9 @@ fn translate(engine: &mut Engine, pc: u64, from: From) -> Result<u32, Trouble> {
                 let block = other?;
                 if record::active() {
                     let len = engine.cache.blocks[block].guest_len as usize;
-                    record::code(pc, &code[..len]);
+                    if record::code(pc, &code[..len]) && !how.step {
+                        engine.cache.invalidate_overlapping(block);
+                    }
                 }
                 return Ok(block);
             }

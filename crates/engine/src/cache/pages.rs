@@ -150,6 +150,32 @@ impl CodeCache {
         }
     }
 
+    /// Invalidates the blocks that share bytes with a new one and were made of other bytes: what a log says about
+    /// these bytes is the new block's version now. Drops what is invalid from the lists on the way.
+    pub fn invalidate_overlapping(&mut self, new: u32) {
+        let newest = self.blocks[new];
+        let (start, end) = (newest.pc, newest.pc + newest.guest_len as u64);
+        for page in [newest.first_page(), newest.last_page()] {
+            let mut block = core::mem::replace(&mut self.pages.entry(page).blocks, NONE);
+            let mut kept = NONE;
+            while block != NONE {
+                let record = self.blocks[block];
+                let side = (record.first_page() != page) as usize;
+                let next = record.next_in_page[side];
+                let overlaps = record.pc < end && record.pc + record.guest_len as u64 > start;
+                if block != new && overlaps {
+                    self.invalidate(block);
+                }
+                if self.blocks[block].valid {
+                    self.blocks.get_mut(block).next_in_page[side] = kept;
+                    kept = block;
+                }
+                block = next;
+            }
+            self.pages.entry(page).blocks = kept;
+        }
+    }
+
     /// Invalidates all blocks that touch a range whose contents or rights change. The caller sets the
     /// range's real protection, so nothing in it is protected by the engine any more.
     pub fn invalidate_range(&mut self, start: u64, end: u64) {

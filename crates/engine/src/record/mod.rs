@@ -297,6 +297,7 @@ pub fn exit(context: &mut Context, kind: ExitKind) -> bool {
     context.inside = true;
     match kind {
         ExitKind::Mismatch => mismatch(context, &site),
+        ExitKind::Deadline if !active() => process::stop_clock(),
         ExitKind::Deadline => {
             context.pending.fetch_or(PENDING_DEADLINE, Ordering::Relaxed);
         }
@@ -343,6 +344,15 @@ fn address_of(context: &Context, site: &Site) -> u64 {
 fn mismatch(context: &mut Context, site: &Site) {
     let address = address_of(context, site);
     let value = (site.value != NO_REGISTER).then(|| context.registers.gpr[site.value as usize]);
+    if !active() {
+        // Nobody wants to know, but the guest must be able to go on.
+        let len = site.len as usize;
+        match value {
+            None => shadow::follow(address, len),
+            Some(value) => shadow::bytes(address, len).copy_from_slice(&value.to_le_bytes()[..len]),
+        }
+        return;
+    }
     with(|recorder| {
         let time = recorder.time().wrapping_add_signed(site.adjust as i64);
         match value {
@@ -486,16 +496,18 @@ pub fn registers_changed(before: &Registers, after: &Registers) {
     with(|recorder| recorder.event(Event::Registers(set)));
 }
 
-/// Code that is about to be executed for the first time, or in a new version.
-pub fn code(address: u64, bytes: &[u8]) {
+/// Code that is about to be executed for the first time, or in a new version; true if other code was there.
+pub fn code(address: u64, bytes: &[u8]) -> bool {
     with(|recorder| {
-        if recorder.code.put(address, bytes) == News::Nothing {
-            return;
+        let news = recorder.code.put(address, bytes);
+        if news != News::Nothing {
+            let time = recorder.time();
+            let event = Event::Code { address, bytes };
+            recorder.writer.event(Stream::Code, time, &event, bytes.len());
         }
-        let time = recorder.time();
-        let event = Event::Code { address, bytes };
-        recorder.writer.event(Stream::Code, time, &event, bytes.len());
-    });
+        news == News::Change
+    })
+    .unwrap_or(false)
 }
 
 /// The vector state of the running thread as an image of `xsave`.

@@ -283,6 +283,14 @@ fn stop() {
     let clock = SHADOW_DISTANCE.wrapping_add_signed(crate::context::CLOCK_PAGE as i64);
     // SAFETY: replaces the clock's page, which is the parent's, by one that nobody reads.
     let _ = unsafe { sys::mmap(clock, PAGE, c::PROT_READ | c::PROT_WRITE, flags, -1, 0) };
+    stop_clock();
+}
+
+/// Lets emitted code count for ever without asking.
+pub fn stop_clock() {
+    let clock = SHADOW_DISTANCE.wrapping_add_signed(crate::context::CLOCK as i64);
+    // SAFETY: the clock's page is mapped in every process that keeps a shadow.
+    unsafe { (*(clock as *const AtomicU64)).store(1 << 63, Ordering::Relaxed) };
 }
 
 impl Recorder {
@@ -315,7 +323,9 @@ impl Recorder {
     }
 
     fn log_thread(&mut self, context: &Context) {
-        super::channel::bump32(&self.writer.header().counts.threads);
+        if !context.thread.borrows_memory {
+            super::channel::bump32(&self.writer.header().counts.threads);
+        }
         let thread = context.tid();
         self.event(Event::ThreadStart { thread });
         let mut image = super::VectorImage::new();
