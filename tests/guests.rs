@@ -397,6 +397,7 @@ guests! {
     thread_rwlock_sem
     thread_setuid
     thread_sixty_four
+    thread_sixty_four_locks
     thread_spawn
     thread_spin
     thread_stack
@@ -465,6 +466,7 @@ chaotic_guests! {
     thread_rwlock_sem
     thread_setuid
     thread_sixty_four
+    thread_sixty_four_locks
     thread_spawn
     thread_spin
     thread_stack

@@ -103,22 +103,16 @@ impl Live {
     fn pid_of(&self, part: Part) -> Option<u32> {
         let retro = self.child.id();
         let children = fs::read_to_string(format!("/proc/{retro}/task/{retro}/children")).ok()?;
-        children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(|pid| {
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            (name.trim_end() == "retro-recorder") == (part == Part::Recorder)
-        })
-    }
-
-    /// The process id of a part, which is about to be there.
-    fn wait_for(&self, part: Part) -> u32 {
-        let deadline = Instant::now() + TIMEOUT;
-        loop {
-            if let Some(pid) = self.pid_of(part) {
-                return pid;
+        // A process that has just been forked has the name of the one that forked it, and is nothing yet.
+        let name_of = |pid: u32| fs::read_to_string(format!("/proc/{pid}/comm"));
+        let unnamed = name_of(retro).ok()?;
+        children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(|&pid| {
+            let name = name_of(pid).unwrap_or_else(|_| unnamed.clone());
+            match part {
+                Part::Recorder => name == "retro-recorder\n",
+                Part::Program => name != "retro-recorder\n" && name != unnamed,
             }
-            assert!(Instant::now() < deadline, "there is no {part:?}");
-            std::thread::sleep(Duration::from_micros(200));
-        }
+        })
     }
 
     /// Waits for the end of `retro record`.

@@ -41,9 +41,10 @@ impl CodeMap {
             let at = address + done as u64;
             let offset = (at % PAGE) as usize;
             let len = (bytes.len() - done).min(PAGE as usize - offset);
-            let page = self.pages.entry(at / PAGE).or_insert_with(|| {
-                Box::new(Page { bytes: [0; PAGE as usize], known: [0; WORDS] })
-            });
+            let page = self
+                .pages
+                .entry(at / PAGE)
+                .or_insert_with(|| Box::new(Page { bytes: [0; PAGE as usize], known: [0; WORDS] }));
             for (index, &byte) in bytes[done..done + len].iter().enumerate() {
                 let place = offset + index;
                 let (word, bit) = (place / 64, 1 << (place % 64));

@@ -296,7 +296,11 @@ fn resume(context: &mut Context, mut from: From) {
                 return;
             }
             Err(fault) if replay::active() => {
-                // The guest jumped to where it could not.
+                // The guest was kept from going there by an event, or jumped to where it could not.
+                if replay::catch_up(context) {
+                    from = From::Anywhere;
+                    continue;
+                }
                 context.signals.fault = signals::Fault { signal: 0, ..fault }.into();
                 if !replay::fault(context) {
                     replay::missing_code(context, pc);

@@ -18,7 +18,11 @@ fn main() -> anyhow::Result<()> {
                 let start = std::time::Instant::now();
                 let done = replay(&recording, log, &segments, &engine)?;
                 if done.verdict != Verdict::Same || std::env::var_os("V").is_some() {
-                    println!("{path} log {log} interval {number}: {done:x?} final {} {:?}", process.summary.time, start.elapsed());
+                    println!(
+                        "{path} log {log} interval {number}: {done:x?} final {} {:?}",
+                        process.summary.time,
+                        start.elapsed()
+                    );
                 }
                 bad += (done.verdict != Verdict::Same) as usize;
             }

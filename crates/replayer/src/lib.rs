@@ -135,8 +135,13 @@ pub fn replay(
     inherited_code(&mut code, recording, log)?;
     append(&mut code, recording, recording.segments(log, Stream::Code))?;
     let mut control = vec![0u8; CONTROL_SIZE];
-    let words =
-        [MAGIC, CONTROL_SIZE as u64, main.len() as u64, (CONTROL_SIZE + main.len()) as u64, code.len() as u64];
+    let words = [
+        MAGIC,
+        CONTROL_SIZE as u64,
+        main.len() as u64,
+        (CONTROL_SIZE + main.len()) as u64,
+        code.len() as u64,
+    ];
     for (place, word) in control.chunks_exact_mut(8).zip(words) {
         place.copy_from_slice(&word.to_le_bytes());
     }
@@ -145,11 +150,8 @@ pub fn replay(
     for part in [&control, &main, &code] {
         file.write_all(part)?;
     }
-    let variable = format!(
-        "policy=replay;channel={}/{};path=",
-        std::process::id(),
-        file.as_raw_fd()
-    );
+    let variable =
+        format!("policy=replay;channel={}/{};path=", std::process::id(), file.as_raw_fd());
     let output = Command::new(engine)
         .env_clear()
         .env("RETRO_ENGINE", variable)

@@ -40,8 +40,8 @@ use crate::translate::liveness::flags_dead_before;
 use crate::translate::operand::{GprSet, OperandRewriter, emit_absolute, gpr_of, iced_register};
 use alloc::vec::Vec;
 use iced_x86::{
-    Code, ConstantOffsets, CpuidFeature, FlowControl, Instruction, Mnemonic, OpAccess, OpKind, Register,
-    RflagsBits,
+    Code, ConstantOffsets, CpuidFeature, FlowControl, Instruction, Mnemonic, OpAccess, OpKind,
+    Register, RflagsBits,
 };
 
 /// All arithmetic flags.
@@ -220,7 +220,8 @@ fn defined_flags(guest: &Instruction) -> u32 {
             _ => 0,
         };
         let through_carry = matches!(guest.mnemonic(), Rcl | Rcr);
-        let written = (guest.rflags_written() | guest.rflags_cleared() | guest.rflags_set()) & ARITHMETIC;
+        let written =
+            (guest.rflags_written() | guest.rflags_cleared() | guest.rflags_set()) & ARITHMETIC;
         return match count {
             0 => 0,
             1 => written,
@@ -661,11 +662,16 @@ impl Weaver {
             return;
         }
         if !on_shadow && operand.segment == Segment::Fs {
-            out.raw(bytes);
+            if guest.is_ip_rel_memory_operand() {
+                emit_absolute(out, bytes, offsets, guest.ip_rel_memory_address() as u32);
+            } else {
+                out.raw(bytes);
+            }
             return;
         }
         let address = if on_shadow { &operand.shadow } else { &operand.real };
         let mut changed = *guest;
+        changed.set_code(general_move(guest.code()));
         if !address.narrow {
             set_address(&mut changed, address);
         }
@@ -766,7 +772,7 @@ impl Weaver {
             || guest.is_string_instruction()
             || guest.is_stack_instruction()
             || guest.is_vsib()
-            || guest.mnemonic() == Mnemonic::Xlatb
+            || matches!(guest.mnemonic(), Mnemonic::Xlatb | Mnemonic::Lfs)
             || self.careful
             || !is_plain_size(len)
             || !(0..guest.op_count()).any(|i| guest.op_kind(i) == OpKind::Memory)
@@ -832,6 +838,9 @@ impl Weaver {
             let same = |other: Register| other.is_gpr() && gpr_of(other) == gpr_of(r);
             same(guest.memory_base()) || same(guest.memory_index())
         };
+        // Computed in a register, flags would have changed already where the store can still fault.
+        let modified = guest.rflags_modified() & ARITHMETIC;
+        let at_once = self.settings.precise && modified != 0 && overwritten(guest) != ARITHMETIC;
         match guest.mnemonic() {
             Add | Sub | And | Or | Xor | Inc | Dec | Neg | Not if guest.has_lock_prefix() => {
                 Form::LockedModify(len)
@@ -840,6 +849,12 @@ impl Weaver {
                 if guest.op1_kind() == OpKind::Immediate8 && guest.has_lock_prefix() =>
             {
                 Form::LockedModify(len)
+            }
+            Inc | Dec | Shl | Sal | Shr | Sar | Rol | Ror | Shld | Shrd if at_once => {
+                Form::ModifyWithFlags(len)
+            }
+            Bts | Btr | Btc if guest.op1_kind() == OpKind::Immediate8 && at_once => {
+                Form::ModifyWithFlags(len)
             }
             Add | Sub | And | Or | Xor | Inc | Dec | Neg | Not | Shl | Sal | Shr | Sar | Rol
             | Ror => Form::Modify(len),
@@ -1349,6 +1364,22 @@ pub fn is_masked(guest: &Instruction) -> bool {
 
 fn is_x87(guest: &Instruction) -> bool {
     guest.cpuid_features().contains(&CpuidFeature::FPU)
+}
+
+/// A `mov` between the accumulator and an absolute address, in the form that can have any address.
+fn general_move(code: Code) -> Code {
+    use Code::*;
+    match code {
+        Mov_AL_moffs8 => Mov_r8_rm8,
+        Mov_AX_moffs16 => Mov_r16_rm16,
+        Mov_EAX_moffs32 => Mov_r32_rm32,
+        Mov_RAX_moffs64 => Mov_r64_rm64,
+        Mov_moffs8_AL => Mov_rm8_r8,
+        Mov_moffs16_AX => Mov_rm16_r16,
+        Mov_moffs32_EAX => Mov_rm32_r32,
+        Mov_moffs64_RAX => Mov_rm64_r64,
+        other => other,
+    }
 }
 
 fn exchanged(guest: &Instruction) -> Register {

@@ -268,6 +268,15 @@ impl Player {
         context.registers.set(Gpr::Rax, result);
     }
 
+    /// Whether an event is due that has nothing to do with what the guest does here.
+    pub fn is_due(&self, now: u64) -> bool {
+        match self.log.peek() {
+            None => true,
+            Some((_, Event::Signal { synchronous: true, .. })) => false,
+            Some((at, _)) => at <= now,
+        }
+    }
+
     /// Whether the log has a signal here.
     pub fn expects_signal(&self, signal: u32) -> bool {
         // Registers of a half-done string instruction, and what it has written, come first.

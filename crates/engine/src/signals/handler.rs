@@ -209,7 +209,7 @@ fn stop_at_boundary(context: &mut Context, frame: &mut UserContext) {
     let mut registers = registers_of(frame);
     let pc = registers.rip;
     match cache::recover(pc, &mut registers, &Saved::of(context)) {
-        Some(position) if position.boundary => {
+        Some(position) if position.boundary && !starts_over(context, pc, position.pc) => {
             context.stepping = 0;
             registers.rip = position.pc;
             context.registers = registers;
@@ -253,15 +253,22 @@ fn guest_step(context: &mut Context, frame: &mut UserContext) {
     }
     let mut registers = registers_of(frame);
     let Some(position) = cache::recover(pc, &mut registers, &Saved::of(context)) else { return };
+    let boundary = position.boundary && !starts_over(context, pc, position.pc);
     if !context.step_begun {
-        context.step_begun = position.boundary && position.guest_len > 0;
-    } else if position.boundary {
+        context.step_begun = boundary && position.guest_len > 0;
+    } else if boundary {
         context.stepping = 0;
         registers.rip = position.pc;
         context.registers = registers;
         context.unsettled = position.unsettled;
         enter_engine(context, ExitKind::Stepped, frame);
     }
+}
+
+/// Whether an instruction is about to start over in the middle of a recorded load: registers that it loads hold
+/// their new value already.
+fn starts_over(context: &Context, address: u64, pc: u64) -> bool {
+    context.inside && address == context.enter_target && cache::site(context.exit_index).pc == pc
 }
 
 /// A fault in the engine's own code is never shown to the guest as its own.

@@ -322,7 +322,10 @@ fn with_base(guest: &Instruction, base: Gpr) -> Instruction {
     changed.set_memory_index_scale(1);
     changed.set_memory_displacement64(0);
     changed.set_memory_displ_size(0);
-    changed.set_segment_prefix(Register::None);
+    // The guest's GS base is in `base` already; its FS is for real.
+    if guest.segment_prefix() == Register::GS {
+        changed.set_segment_prefix(Register::None);
+    }
     changed
 }
 
