@@ -52,13 +52,15 @@ static void *exchange(void *argument) {
     return NULL;
 }
 
-// Round and round in order, by waiting for a word to change without any help of the kernel.
+// Round and round in order, by waiting for a word to change without any help of the kernel. Few threads do
+// it: natively, each turn takes as many time slices as there are threads.
+#define TURNING 6
 static volatile long turn;
 
 static void *take_turns(void *argument) {
     long self = (long)argument;
-    for (int round = 0; round < 3; round++) {
-        while (turn != round * THREADS + self) __builtin_ia32_pause();
+    for (int round = 0; self < TURNING && round < 3; round++) {
+        while (turn != round * TURNING + self) {}
         turn = turn + 1;
     }
     return NULL;

@@ -131,6 +131,15 @@ impl Emitter {
         self.address_bytes(register as u8, address);
     }
 
+    /// `mov qword gs:address, value`
+    pub fn store_shadow_immediate(&mut self, address: &Address, value: i32) {
+        self.raw(&[Segment::Gs as u8]);
+        self.rex(8, Gpr::Rax, address);
+        self.raw(&[0xc7]);
+        self.address_bytes(0, address);
+        self.raw(&value.to_le_bytes());
+    }
+
     /// `lock cmpxchg segment:address, register`
     pub fn compare_exchange(
         &mut self,

@@ -78,7 +78,7 @@ pub fn call(
     return_address: u64,
     linkable: bool,
 ) {
-    if i32::try_from(return_address as i64).is_ok() {
+    if weaver.is_none() && i32::try_from(return_address as i64).is_ok() {
         push_return_address(out, weaver, return_address);
     } else {
         let mark = out.spill(Gpr::Rdx, slot::BRANCH_RDX);
