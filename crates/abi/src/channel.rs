@@ -185,6 +185,9 @@ pub struct Counts {
     pub intervals: AtomicU64,
 }
 
+/// How many words the instructions of a process are counted in.
+pub const CLOCKS: usize = 4;
+
 /// Which kind of start a log has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -208,12 +211,13 @@ impl Origin {
 #[repr(C)]
 #[derive(Debug)]
 pub struct SlotHeader {
-    /// Emitted code counts up to zero here: the time is `deadline + clock`, wrapping.
-    pub clock: AtomicU64,
-    /// See [`SlotHeader::clock`].
+    /// Emitted code counts up to zero here; the time is the sum of these and `deadline`, wrapping. There are
+    /// several, each used by some of the blocks, because adding to one word again and again is slow.
+    pub clocks: [AtomicU64; CLOCKS],
+    /// See [`SlotHeader::clocks`].
     pub deadline: AtomicU64,
-    /// Keeps the page of the clock apart.
-    padding: [u64; 510],
+    /// Keeps the page of the clocks apart.
+    padding: [u64; 511 - CLOCKS],
     /// One of [`slot_state`].
     pub state: AtomicU32,
     /// Process id of its writer.
@@ -264,6 +268,7 @@ impl SlotHeader {
     /// Retired guest instructions so far.
     pub fn time(&self) -> u64 {
         let deadline = self.deadline.load(Ordering::Relaxed);
-        deadline.wrapping_add(self.clock.load(Ordering::Relaxed))
+        let clocks = self.clocks.iter().map(|clock| clock.load(Ordering::Relaxed));
+        clocks.fold(deadline, u64::wrapping_add)
     }
 }

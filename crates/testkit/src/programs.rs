@@ -220,7 +220,8 @@ pub fn check_python_module(retro: &Path, way: Way, module: &str, timeout: Durati
         panic!("native {:#?}\ntranslated {:#?}\n{details}", summaries.0, summaries.1);
     }
     if way == Way::Recorded {
-        recordings::assert_complete(&places[1].recording(), translated.status);
+        // Some tests execute programs as another user, who has no access to the recorder.
+        recordings::assert_finished(&places[1].recording(), translated.status);
     }
 }
 

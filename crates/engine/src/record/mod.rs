@@ -299,7 +299,15 @@ pub fn exit(context: &mut Context, kind: ExitKind) -> bool {
         ExitKind::Mismatch => mismatch(context, &site),
         ExitKind::Deadline if !active() => process::stop_clock(),
         ExitKind::Deadline => {
+            // Whatever flags are not there are dead, and no thread will miss them.
+            let mut registers = context.registers;
+            cache::recover(site.resume, &mut registers, &cache::Saved::of(context));
+            context.registers = Registers { rip: site.pc, ..registers };
+            context.unsettled = site.adjust as i32;
+            settle(context);
+            context.inside = false;
             context.pending.fetch_or(PENDING_DEADLINE, Ordering::Relaxed);
+            return false;
         }
         ExitKind::BeforeAccess => {
             if !access::before(context, &site) {
@@ -381,7 +389,7 @@ fn move_clock(by: i64) {
         return crate::replay::move_clock(by);
     }
     with(|recorder| {
-        let clock = &recorder.writer.header().clock;
+        let clock = &recorder.writer.header().clocks[0];
         clock.store(clock.load(Ordering::Relaxed).wrapping_add_signed(by), Ordering::Relaxed);
     });
 }

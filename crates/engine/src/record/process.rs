@@ -10,7 +10,7 @@ use crate::threads;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use linux_raw_sys::general as c;
-use retro_abi::channel::{Origin, Stream, ended, slot_state};
+use retro_abi::channel::{CLOCKS, Origin, Stream, ended, slot_state};
 use retro_abi::config::{Config, PreviousLog, SharedFile};
 use retro_abi::layout::{PAGE, SHADOW_DISTANCE};
 use retro_abi::log::{Event, MAX_BYTES};
@@ -111,8 +111,12 @@ impl Recorder {
     pub(super) fn set_deadline(&mut self, instructions: u64) {
         let header = self.writer.header();
         let time = header.time();
-        header.deadline.store(time.wrapping_add(instructions), Ordering::Relaxed);
-        header.clock.store(instructions.wrapping_neg(), Ordering::Relaxed);
+        // Each of the clocks may come to its end first.
+        let all = instructions.wrapping_mul(CLOCKS as u64);
+        header.deadline.store(time.wrapping_add(all), Ordering::Relaxed);
+        for clock in &header.clocks {
+            clock.store(instructions.wrapping_neg(), Ordering::Relaxed);
+        }
     }
 
     fn log_start(&mut self, origin: Origin, program: &Program) {
@@ -290,7 +294,8 @@ fn stop() {
 pub fn stop_clock() {
     let clock = SHADOW_DISTANCE.wrapping_add_signed(crate::context::CLOCK as i64);
     // SAFETY: the clock's page is mapped in every process that keeps a shadow.
-    unsafe { (*(clock as *const AtomicU64)).store(1 << 63, Ordering::Relaxed) };
+    let clocks = unsafe { &*(clock as *const [AtomicU64; CLOCKS]) };
+    clocks.iter().for_each(|clock| clock.store(1 << 63, Ordering::Relaxed));
 }
 
 impl Recorder {

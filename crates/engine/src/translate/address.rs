@@ -131,6 +131,29 @@ impl Emitter {
         self.address_bytes(register as u8, address);
     }
 
+    /// `mov register, segment:address`, or `movzx` for bytes and words, which would have to wait for the rest of
+    /// the register otherwise.
+    pub fn load_zero_extended(
+        &mut self,
+        size: usize,
+        register: Gpr,
+        segment: Segment,
+        address: &Address,
+    ) {
+        if size >= 4 {
+            return self.memory(Operation::Load, size, register, segment, address);
+        }
+        if segment != Segment::Flat {
+            self.raw(&[segment as u8]);
+        }
+        if address.narrow {
+            self.raw(&[0x67]);
+        }
+        self.rex(4, register, address);
+        self.raw(&[0x0f, if size == 1 { 0xb6 } else { 0xb7 }]);
+        self.address_bytes(register as u8, address);
+    }
+
     /// `mov qword gs:address, value`
     pub fn store_shadow_immediate(&mut self, address: &Address, value: i32) {
         self.raw(&[Segment::Gs as u8]);
