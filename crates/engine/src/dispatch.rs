@@ -301,7 +301,7 @@ fn resume(context: &mut Context, mut from: From) {
                     from = From::Anywhere;
                     continue;
                 }
-                context.signals.fault = signals::Fault { signal: 0, ..fault }.into();
+                context.signals.fault = Fault { signal: 0, ..fault }.into();
                 if !replay::fault(context) {
                     replay::missing_code(context, pc);
                 }
@@ -532,7 +532,8 @@ fn fault(context: &mut Context) -> From {
         return from;
     }
     let arrived = context.signals.fault;
-    if record::access::may_be_ours(context.registers.rip)
+    if is_about_memory(&arrived)
+        && record::access::may_be_ours(context.registers.rip)
         && !cache::is_careful(context.signals.fault_cache_pc)
     {
         return From::CarefulStep;
@@ -540,6 +541,11 @@ fn fault(context: &mut Context) -> From {
     record::access::faulted();
     signals::deliver_fault(context, &arrived);
     From::Anywhere
+}
+
+/// Whether a fault comes from what an instruction accesses: of segments, protection, pages or alignment.
+fn is_about_memory(arrived: &signals::Arrived) -> bool {
+    matches!(arrived.trap, 12 | 13 | 14 | 17)
 }
 
 /// A store to a page that the guest may write, and the engine had protected: gives the page back, and says

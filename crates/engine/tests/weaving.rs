@@ -33,6 +33,7 @@ use iced_x86::code_asm::CodeAssembler;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory};
 use machine::{Machine, gprs, initial_registers, leaves_to_engine, pattern};
 use memory::{HIGH, LOW, Memory, Place};
+use retro_abi::channel::CLOCKS;
 use retro_abi::layout::SHADOW_DISTANCE;
 use retro_engine::cache::{CodeCache, How};
 use retro_engine::context::{CLOCK, Gpr, slot};
@@ -88,7 +89,10 @@ fn check(machine: &mut Machine, cache: &CodeCache, block: &Translated, setting: 
     machine.begin(place, &shadow);
     let clock = if setting.deadline { -1 } else { -1_000_000 };
     let guest_registers = initial_registers(place, setting.flags);
-    machine.word(CLOCK, clock as u64);
+    for n in 0..CLOCKS {
+        machine.word(CLOCK + 8 * n as i32, clock as u64);
+    }
+    let clock = clock * CLOCKS as i64;
     machine.word(gs_offset!(guest_fs_base), guest_registers.fs_base);
     machine.word(gs_offset!(guest_gs_base), guest_registers.gs_base);
     machine.child.set_registers(&Registers {

@@ -12,7 +12,7 @@ use crate::record;
 use crate::replay;
 use crate::signals::{self, Fault};
 use crate::sys;
-use crate::translate::classify::{Class, classify};
+use crate::translate::classify::{Class, classify, only_stores};
 use crate::translate::decoder_options;
 use crate::translate::operand::gpr_of;
 use core::arch::asm;
@@ -51,6 +51,10 @@ pub fn instruction(context: &mut Context) {
     let next = pc.wrapping_add(decoded.len() as u64);
     let before = context.registers;
     let class = classify(&decoded);
+    if replay::active() && class == Class::SaveX87 && only_stores(&decoded) {
+        context.registers.rip = next;
+        return;
+    }
     if replay::active() && matches!(class, Class::Nondeterministic(_)) {
         context.registers.rip = next;
         return replay::nondeterministic(context);

@@ -91,6 +91,18 @@ impl Channel {
         self.header(slot).state.store(slot_state::FREE, Ordering::Release);
     }
 
+    /// Whether a program executed now could open the file again.
+    pub fn is_reachable(&self) -> bool {
+        let path = alloc::format!("/proc/{}/fd/{}\0", self.file.pid, self.file.fd);
+        match sys::open(path.as_bytes(), c::O_RDWR | c::O_CLOEXEC, 0) {
+            Ok(fd) => {
+                sys::close(fd);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
     /// Whether the recorder has died. A zombie still has its process id, but no open files.
     fn recorder_is_gone(&self) -> bool {
         let path = alloc::format!("/proc/{}/fd/{}\0", self.file.pid, self.file.fd);

@@ -364,8 +364,18 @@ pub fn for_exec(borrowed: bool) -> Option<(SharedFile, PreviousLog)> {
     let file = SharedFile { pid: (packed >> 32) as i32, fd: packed as u32 as i32 };
     with(|recorder| {
         let slot = recorder.writer.slot() as u32;
-        (file, PreviousLog { slot, log: recorder.log, replaces: !borrowed })
+        let channel = recorder.writer.channel();
+        if !channel.is_reachable() {
+            // The next program will not be able to log: another user, or no /proc.
+            channel.control().unrecorded.fetch_add(1, Ordering::Relaxed);
+            if !borrowed {
+                recorder.writer.header().ended.store(ended::STOPPED, Ordering::Relaxed);
+            }
+            return None;
+        }
+        Some((file, PreviousLog { slot, log: recorder.log, replaces: !borrowed }))
     })
+    .flatten()
 }
 
 /// Whether a program that the guest executes is left alone: it is a child, and children are not followed.

@@ -281,13 +281,13 @@ impl Work {
         let len = (count * self.width) as usize;
         let width = self.width as usize;
         let (mut left, mut right) = ([0u8; PIECE], [0u8; PIECE]);
-        self.load(self.destination(context), &mut right[..len])?;
         if self.action == Action::Compare {
             self.load(self.source(context), &mut left[..len])?;
         } else {
             let value = context.registers.get(Gpr::Rax).to_le_bytes();
             fill(&mut left[..len], &value[..width]);
         }
+        self.load(self.destination(context), &mut right[..len])?;
         let stops = (0..count as usize).find(|&i| {
             let at = i * width..(i + 1) * width;
             (left[at.clone()] == right[at]) != self.while_equal
@@ -328,7 +328,9 @@ impl Work {
             for at in [address, last] {
                 let mut probe = [0u8];
                 let touched = guest::read(at, &mut probe).and_then(|()| write(at, &probe));
-                touched.map_err(|_| Failed { address: at, write: true })?;
+                // The second page fails at its start.
+                let failed = if at == last { last & !(PAGE - 1) } else { address };
+                touched.map_err(|_| Failed { address: failed, write: true })?;
             }
         }
         write(address, bytes).map_err(|_| Failed { address, write: true })?;

@@ -730,7 +730,7 @@ impl Weaver {
         changed.set_has_lock_prefix(guest.has_lock_prefix() && !on_shadow);
         changed.set_segment_prefix(if on_shadow { Register::GS } else { Register::None });
         let encoded = operands.encode(out, &changed);
-        debug_assert!(encoded);
+        assert!(encoded, "an instruction without an encoding");
     }
 
     /// `mov T, [X]; cmp T, gs:[X]; jne slow` over all of the operand. The last piece stays in `T`.
@@ -1005,7 +1005,7 @@ impl Weaver {
     ) -> bool {
         // With a register of its own the operand could need a prefix that turns ah into spl.
         let moves = matches!(guest.segment_prefix(), Register::FS | Register::GS)
-            || Address::of(guest).is_none();
+            || Address::of(guest).is_none_or(|a| a.base == Some(Gpr::Rsp));
         if moves && has_high_byte(guest) {
             return false;
         }
@@ -1078,7 +1078,7 @@ impl Weaver {
                 changed.set_op0_register(sized(value, len));
                 changed.set_segment_prefix(Register::None);
                 let encoded = operands.encode(out, &changed);
-                debug_assert!(encoded);
+                assert!(encoded, "an instruction without an encoding");
                 out.memory(Operation::Store, len, value, operand.segment, &operand.real);
                 self.after_own(out, guest);
                 out.memory(Operation::Store, len, value, Segment::Gs, &operand.shadow);
@@ -1186,14 +1186,14 @@ impl Weaver {
         self.leave_for(site, target::exit_mismatch());
         out.mov(value, Gpr::Rax);
         let encoded = operands.encode(out, &changed);
-        debug_assert!(encoded);
+        assert!(encoded, "an instruction without an encoding");
         out.compare_exchange(len, value, operand.segment, &operand.real);
         out.jump_if_not_equal(out.address + check as u64);
         out.memory(Operation::Store, len, value, Segment::Gs, &operand.shadow);
         out.mov(value, Gpr::Rax);
         self.before_own(out, guest);
         let encoded = operands.encode(out, &changed);
-        debug_assert!(encoded);
+        assert!(encoded, "an instruction without an encoding");
         self.after_own(out, guest);
         out.unspill(rax);
     }

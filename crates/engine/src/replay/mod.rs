@@ -271,16 +271,13 @@ fn with<R>(action: impl FnOnce(&mut Player) -> R) -> R {
 /// Applies every event whose time has come and sets the clock for the next; true if the guest must go on by a
 /// single instruction.
 pub fn advance(context: &mut Context) -> bool {
-    loop {
-        let now = time();
-        let next = with(|player| player.apply(context, now));
-        match next {
-            Some(next) => {
-                set_deadline(now, next);
-                return next > now;
-            }
-            None => finish(context),
+    let now = time();
+    match with(|player| player.apply(context, now)) {
+        Some(next) => {
+            set_deadline(now, next);
+            next > now
         }
+        None => finish(context),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{entry, threads};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use linux_raw_sys::general as c;
-use retro_abi::config::Config;
+use retro_abi::config::{Config, Policy};
 
 const ALL_SIGNALS: u64 = !0;
 /// Only for `clone3`: the child starts without handlers.
@@ -162,6 +162,9 @@ fn share_memory(
         // SAFETY: no thread was made, so the context is still this thread's to free.
         unsafe { (*child).thread.in_use.store(0, core::sync::atomic::Ordering::Release) };
     } else if watched {
+        if !has(c::CLONE_THREAD) {
+            record::process::forked(value as u32, None);
+        }
         record::process::set_deadline();
     } else if fixed().counting {
         retro_abi::stats::Stats::add(&fixed().stats.threads, 1);
@@ -358,8 +361,9 @@ fn configuration(resolved: &Resolved, mask: u64, borrowed: bool) -> Result<(Vec<
     let fd = fd?;
     let fixed = fixed();
     let recorded = record::process::for_exec(borrowed);
+    let unrecorded = fixed.policy == Policy::Record && recorded.is_none();
     let config = Config {
-        policy: fixed.policy,
+        policy: if unrecorded { Policy::Run } else { fixed.policy },
         channel: recorded.map(|(file, _)| file),
         previous: recorded.map(|(_, previous)| previous),
         stats: fixed.stats_file,

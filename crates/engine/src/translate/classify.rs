@@ -33,6 +33,11 @@ pub enum Class {
     Nondeterministic(Nondeterministic),
 }
 
+/// Whether an instruction that saves an image leaves the state itself as it is.
+pub fn only_stores(guest: &Instruction) -> bool {
+    !matches!(guest.mnemonic(), Mnemonic::Fnstenv | Mnemonic::Fnsave)
+}
+
 /// Classifies an instruction.
 pub fn classify(guest: &Instruction) -> Class {
     use Nondeterministic as N;

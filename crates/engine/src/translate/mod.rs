@@ -365,6 +365,10 @@ impl Translator {
             Class::Nondeterministic(_) | Class::Emulate => {
                 self.out.exit_fixed(pc, target::exit_emulate());
             }
+            // What is stored depends on the processor's whims: a replay takes all of it from the log.
+            Class::SaveX87 if P::COUNTS_FIRST && classify::only_stores(guest) => {
+                self.out.exit_fixed(pc, target::exit_emulate());
+            }
             Class::SaveX87 => {
                 if guest.code() == Code::Fnsave_m94byte {
                     self.out.save_x87_environment();
