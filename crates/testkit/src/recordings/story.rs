@@ -217,12 +217,7 @@ impl Reader<'_> {
                 }
             }
             Event::ThreadSwitch { thread, .. } => self.switch(time, thread),
-            Event::ThreadEnd { thread, .. } => {
-                if self.live.remove(&thread).is_none() {
-                    self.story
-                        .problem(format!("{time}: thread {thread} ends without having begun"));
-                }
-            }
+            Event::ThreadEnd { thread, .. } => self.end_thread(time, thread),
             Event::Interval { number, running, threads } => {
                 if number != self.intervals {
                     let due = self.intervals;
@@ -265,6 +260,12 @@ impl Reader<'_> {
             self.story.problem(format!("{time}: a switch to {thread}, which runs already"));
         }
         self.running = thread;
+    }
+
+    fn end_thread(&mut self, time: u64, thread: u32) {
+        if self.live.remove(&thread).is_none() {
+            self.story.problem(format!("{time}: thread {thread} ends without having begun"));
+        }
     }
 
     /// States follow an interval, or the start of the one thread that they are about.

@@ -32,19 +32,28 @@
 //! 2. At the end of a block nothing is spilled and no flag is wrong.
 //! 3. The count is added exactly once per block; a position before it or behind it is told apart by `counted`.
 
-use crate::context::{CLOCK, Gpr, slot, spill_offset};
+mod flags;
+mod form;
+mod operand;
+mod transfer;
+
+pub use flags::live_at;
+pub use form::{is_masked, is_repeated_string};
+
+use flags::live_before;
+use form::{Form, exchanged, has_high_byte, is_x87};
+use operand::Operand;
+
+use crate::context::{CLOCK, Gpr, slot};
 use crate::entry::target;
 use crate::gs_offset;
 use crate::translate::address::{Address, Operation, Segment};
 use crate::translate::classify::{Class, classify};
 use crate::translate::emit::{Emitter, SpillMark};
 use crate::translate::liveness::flags_dead_before;
-use crate::translate::operand::{GprSet, OperandRewriter, emit_absolute, gpr_of, iced_register};
+use crate::translate::operand::{GprSet, OperandRewriter, gpr_of, iced_register};
 use alloc::vec::Vec;
-use iced_x86::{
-    Code, ConstantOffsets, CpuidFeature, FlowControl, Instruction, Mnemonic, OpAccess, OpKind,
-    Register, RflagsBits,
-};
+use iced_x86::{Code, ConstantOffsets, Instruction, OpKind, Register, RflagsBits};
 use retro_abi::channel::CLOCKS;
 
 /// All arithmetic flags.
@@ -111,42 +120,6 @@ struct SavedFlags {
     wrong: u32,
 }
 
-/// A memory operand, ready to use.
-struct Operand {
-    segment: Segment,
-    real: Address,
-    shadow: Address,
-    /// Whether the real address needs another encoding than the guest's own bytes.
-    moved: bool,
-    /// Whether the shadow's address does.
-    shadow_moved: bool,
-}
-
-/// The forms of translation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    NoMemory,
-    /// Into a general-purpose register that can be compared afterwards.
-    Load(Gpr, usize),
-    Read(usize),
-    Store,
-    StoreThenCopy(usize),
-    Modify(usize),
-    ModifyWithFlags(usize),
-    LockedModify(usize),
-    CompareExchange(usize),
-    ExchangeAdd(usize),
-    Exchange(usize),
-    PushRegister(Gpr),
-    PushImmediate(i32),
-    PushMemory,
-    PushFlags,
-    Pop(Gpr),
-    Leave,
-    SetFsBase,
-    Engine,
-}
-
 /// The state of weaving one block.
 pub struct Weaver {
     /// How careful to be.
@@ -174,112 +147,6 @@ fn bit(register: Gpr) -> GprSet {
     let mut set = GprSet::default();
     set.add(iced_register(register));
     set
-}
-
-/// Flags that an instruction surely overwrites.
-fn overwritten(guest: &Instruction) -> u32 {
-    let defined = defined_flags(guest);
-    use Mnemonic::{And, Andn, Or, Test, Xor};
-    let logical = matches!(guest.mnemonic(), And | Or | Xor | Test | Andn);
-    if logical && logic_overwrites_adjust() { defined | RflagsBits::AF } else { defined }
-}
-
-/// Manuals leave AF undefined after logical instructions. Processors clear it; this one was asked whether it
-/// depends on what AF was.
-fn logic_overwrites_adjust() -> bool {
-    use core::sync::atomic::{AtomicU8, Ordering};
-    const UNKNOWN: u8 = 2;
-    static KNOWN: AtomicU8 = AtomicU8::new(UNKNOWN);
-    let known = KNOWN.load(Ordering::Relaxed);
-    if known != UNKNOWN {
-        return known != 0;
-    }
-    let adjust_after = |before: u16| {
-        let (mut test, mut and, mut or, mut xor) = (before, before, before, before);
-        // SAFETY: changes flags and the registers named.
-        unsafe {
-            core::arch::asm!(
-                "mov ax, {0:x}", "sahf", "test ecx, ecx", "lahf", "mov {0:x}, ax",
-                "mov ax, {1:x}", "sahf", "and ecx, ecx", "lahf", "mov {1:x}, ax",
-                "mov ax, {2:x}", "sahf", "or ecx, ecx", "lahf", "mov {2:x}, ax",
-                "mov ax, {3:x}", "sahf", "xor ecx, ecx", "lahf", "mov {3:x}, ax",
-                inout(reg) test, inout(reg) and, inout(reg) or, inout(reg) xor,
-                out("rax") _, inout("rcx") 0x5a5au64 => _, options(nomem, nostack),
-            );
-        }
-        [test, and, or, xor].map(|ax| ax & 0x1000)
-    };
-    let independent = adjust_after(0x1200) == adjust_after(0x0200);
-    KNOWN.store(independent as u8, Ordering::Relaxed);
-    independent
-}
-
-fn defined_flags(guest: &Instruction) -> u32 {
-    use Mnemonic::{Rcl, Rcr, Rol, Ror, Sal, Sar, Shl, Shld, Shr, Shrd};
-    if matches!(guest.mnemonic(), Rcl | Rcr | Rol | Ror | Sal | Sar | Shl | Shld | Shr | Shrd) {
-        // A count of zero changes nothing, be it zero only after it is cut to the operand's size; beyond one,
-        // OF is anybody's guess.
-        let last = guest.op_count() - 1;
-        let count = match guest.op_kind(last) {
-            OpKind::Immediate8 => guest.immediate8() & 0x1f,
-            _ => 0,
-        };
-        let through_carry = matches!(guest.mnemonic(), Rcl | Rcr);
-        let written =
-            (guest.rflags_written() | guest.rflags_cleared() | guest.rflags_set()) & ARITHMETIC;
-        return match count {
-            0 => 0,
-            1 => written,
-            _ if through_carry => 0,
-            _ => written & !RflagsBits::OF,
-        };
-    }
-    if guest.is_string_instruction() {
-        return 0;
-    }
-    (guest.rflags_written() | guest.rflags_cleared() | guest.rflags_set()) & ARITHMETIC
-}
-
-/// Flags that matter in front of an instruction, if `after` matter behind it.
-fn live_before(guest: &Instruction, after: u32) -> u32 {
-    match classify(guest) {
-        Class::Plain if guest.flow_control() == FlowControl::Next => {
-            after & !overwritten(guest) | read(guest)
-        }
-        Class::Jump | Class::Call => after,
-        Class::Conditional => after | read(guest),
-        // Leaves for the engine, or for nobody knows where.
-        _ => ARITHMETIC,
-    }
-}
-
-/// Flags that matter at the start of some code, as far as it is given.
-pub fn live_at(code: &[Instruction]) -> u32 {
-    // Behind a jump anything may come.
-    let straight = code.iter().position(|g| g.flow_control() != FlowControl::Next);
-    let (code, end) = match straight {
-        Some(end) => (&code[..end], live_before(&code[end], ARITHMETIC)),
-        None => (code, ARITHMETIC),
-    };
-    code.iter().rev().fold(end, |after, guest| live_before(guest, after))
-}
-
-fn read(guest: &Instruction) -> u32 {
-    guest.rflags_read() & ARITHMETIC
-}
-
-fn is_high_byte(register: Register) -> bool {
-    matches!(register, Register::AH | Register::BH | Register::CH | Register::DH)
-}
-
-fn has_high_byte(guest: &Instruction) -> bool {
-    (0..guest.op_count())
-        .any(|i| guest.op_kind(i) == OpKind::Register && is_high_byte(guest.op_register(i)))
-}
-
-/// Sizes that pieces of 8, 4, 2 and 1 bytes cover well.
-fn is_plain_size(len: usize) -> bool {
-    matches!(len, 1 | 2 | 4 | 6 | 8 | 10 | 16 | 32 | 64)
 }
 
 fn sized(register: Gpr, size: usize) -> Register {
@@ -506,421 +373,10 @@ impl Weaver {
         self.release(out, true);
     }
 
-    /// rcx as scratch for a comparison that leaves flags alone, where that is cheaper than saving them.
-    fn flagless(&mut self, out: &mut Emitter) -> bool {
-        let live = self.live[self.index] != 0 || self.settings.precise && self.wrong == 0;
-        if !live || self.saved.is_some() || self.used.contains(Gpr::Rcx) {
-            return false;
-        }
-        match self.held[0] {
-            Some(held) => held.register == Gpr::Rcx,
-            None => self.scratch(out, 0, GprSet::default()) == Gpr::Rcx,
-        }
-    }
-
-    /// `mov rcx, gs:[X]; not rcx; lea rcx, [rcx + r + 1]; jrcxz same; jmp slow`, with `r` zero-extended.
-    fn compare_flagless(
-        &mut self,
-        out: &mut Emitter,
-        register: Gpr,
-        size: usize,
-        shadow: &Address,
-    ) {
-        out.memory(Operation::Load, size, Gpr::Rcx, Segment::Gs, shadow);
-        out.raw(&[0x48, 0xf7, 0xd1]);
-        let sum = Address {
-            base: Some(register),
-            index: Some((Gpr::Rcx, 0)),
-            displacement: 1,
-            narrow: false,
-        };
-        out.memory(Operation::Lea, 8, Gpr::Rcx, Segment::Flat, &sum);
-        let same = out.jump_if_rcx_zero();
-        out.jump_to(self.cold.address + self.cold.here() as u64);
-        out.bind(same);
-    }
-
-    // ---- flags ----
-
-    /// The next emitted instruction may destroy all arithmetic flags.
-    fn destroy_flags(&mut self, out: &mut Emitter) {
-        if self.wrong == ARITHMETIC && (self.saved.is_some() || self.live[self.index] == 0) {
-            return;
-        }
-        if (self.settings.precise || self.live[self.index] != 0) && self.saved.is_none() {
-            out.save_flags();
-            self.saved = Some(SavedFlags { start: out.here(), wrong: self.wrong });
-        }
-        self.wrong = ARITHMETIC;
-    }
-
-    fn restore_flags(&mut self, out: &mut Emitter) {
-        if let Some(saved) = self.saved.take() {
-            out.restore_flags();
-            out.spilled_flags(saved.start);
-            self.wrong = saved.wrong;
-        }
-    }
-
-    /// In front of the guest's own instruction: flags that it reads or keeps must be right.
-    fn before_own(&mut self, out: &mut Emitter, guest: &Instruction) {
-        let after = if self.settings.precise { ARITHMETIC } else { self.live[self.index + 1] };
-        let kept =
-            if guest.rflags_modified() & ARITHMETIC != 0 { after & !overwritten(guest) } else { 0 };
-        if (read(guest) | kept) & self.wrong != 0 {
-            self.restore_flags(out);
-        }
-    }
-
-    /// Behind the guest's own instruction.
-    fn after_own(&mut self, out: &mut Emitter, guest: &Instruction) {
-        if guest.rflags_modified() & ARITHMETIC == 0 {
-            return;
-        }
-        self.wrong &= !overwritten(guest);
-        if let Some(saved) = self.saved.take() {
-            out.spilled_flags(saved.start);
-        }
-    }
-
     /// At the end of a block, and wherever the engine needs the guest's whole state.
     pub fn leave(&mut self, out: &mut Emitter) {
         self.restore_flags(out);
         self.release(out, false);
-    }
-
-    // ---- operands ----
-
-    /// Makes the operand addressable; `None` if only the engine can.
-    fn operand(
-        &mut self,
-        out: &mut Emitter,
-        guest: &Instruction,
-        avoid: GprSet,
-    ) -> Option<Operand> {
-        let segment = guest.segment_prefix();
-        let address = Address::of(guest);
-        if matches!(segment, Register::FS | Register::GS) {
-            let address = address.filter(|a| !a.narrow)?;
-            let base = if segment == Register::FS {
-                gs_offset!(guest_fs_base)
-            } else {
-                gs_offset!(guest_gs_base)
-            };
-            let moved = self.scratch(out, 1, avoid);
-            out.load_gs(moved, base);
-            let shadow = match (address.base, address.index) {
-                (None, _) => Address { base: Some(moved), ..address },
-                (Some(_), None) => Address { index: Some((moved, 0)), ..address },
-                (Some(own), Some(_)) => {
-                    out.lea_sum(moved, own, moved);
-                    Address { base: Some(moved), ..address }
-                }
-            };
-            return Some(if segment == Register::FS {
-                Operand {
-                    segment: Segment::Fs,
-                    real: address,
-                    shadow,
-                    moved: false,
-                    shadow_moved: true,
-                }
-            } else {
-                Operand {
-                    segment: Segment::Flat,
-                    real: shadow,
-                    shadow,
-                    moved: true,
-                    shadow_moved: true,
-                }
-            });
-        }
-        match address {
-            Some(address) => {
-                let shadow = self.off_the_stack(out, &address, avoid);
-                let shadow_moved = segment != Register::None || shadow != address;
-                Some(Operand {
-                    segment: Segment::Flat,
-                    real: address,
-                    shadow,
-                    moved: false,
-                    shadow_moved,
-                })
-            }
-            None if guest.is_ip_rel_memory_operand() => {
-                let place = self.scratch(out, 1, avoid);
-                out.mov_imm(place, guest.ip_rel_memory_address());
-                let address = Address::at(place);
-                Some(Operand {
-                    segment: Segment::Flat,
-                    real: address,
-                    shadow: address,
-                    moved: true,
-                    shadow_moved: true,
-                })
-            }
-            None => None,
-        }
-    }
-
-    /// The shadow of an address, without rsp or rbp as its base.
-    ///
-    /// Zen processors forward stores to loads by base and displacement when the base is rsp or rbp, and take no
-    /// notice of the segment: after a store to `gs:[rsp]` a load from `[rsp]` is predicted to get that one's value and
-    /// has to be done over. Measured: a doubled `push` in calls alone made sqlite3 twice as slow.
-    fn off_the_stack(&mut self, out: &mut Emitter, address: &Address, avoid: GprSet) -> Address {
-        match (address.base, address.index) {
-            (Some(Gpr::Rbp), None) if !address.narrow => {
-                Address { base: None, index: Some((Gpr::Rbp, 0)), ..*address }
-            }
-            (Some(Gpr::Rsp), None) if !address.narrow => {
-                let copy = self.stack_pointer(out, avoid);
-                Address { base: Some(copy), ..*address }
-            }
-            _ => *address,
-        }
-    }
-
-    /// A copy of rsp, as of now.
-    fn stack_pointer(&mut self, out: &mut Emitter, avoid: GprSet) -> Gpr {
-        let copy = self.scratch(out, 1, avoid);
-        out.mov(copy, Gpr::Rsp);
-        copy
-    }
-
-    /// The guest's instruction on guest memory, or on the shadow.
-    #[allow(clippy::too_many_arguments, reason = "all of it describes one instruction")]
-    fn emit_own(
-        &mut self,
-        out: &mut Emitter,
-        operands: &mut OperandRewriter,
-        guest: &Instruction,
-        bytes: &[u8],
-        offsets: &ConstantOffsets,
-        operand: &Operand,
-        on_shadow: bool,
-    ) {
-        let strip_lock = on_shadow && guest.has_lock_prefix();
-        let moved = if on_shadow { operand.shadow_moved } else { operand.moved };
-        if !moved && !strip_lock {
-            if on_shadow {
-                out.raw(&[Segment::Gs as u8]);
-            }
-            if guest.is_ip_rel_memory_operand() {
-                emit_absolute(out, bytes, offsets, guest.ip_rel_memory_address() as u32);
-            } else {
-                out.raw(bytes);
-            }
-            return;
-        }
-        if !on_shadow && operand.segment == Segment::Fs {
-            if guest.is_ip_rel_memory_operand() {
-                emit_absolute(out, bytes, offsets, guest.ip_rel_memory_address() as u32);
-            } else {
-                out.raw(bytes);
-            }
-            return;
-        }
-        let address = if on_shadow { &operand.shadow } else { &operand.real };
-        let mut changed = *guest;
-        changed.set_code(general_move(guest.code()));
-        if !address.narrow {
-            set_address(&mut changed, address);
-        }
-        changed.set_has_lock_prefix(guest.has_lock_prefix() && !on_shadow);
-        changed.set_segment_prefix(if on_shadow { Register::GS } else { Register::None });
-        let encoded = operands.encode(out, &changed);
-        assert!(encoded, "an instruction without an encoding");
-    }
-
-    /// `mov T, [X]; cmp T, gs:[X]; jne slow` over all of the operand. The last piece stays in `T`.
-    fn check(
-        &mut self,
-        out: &mut Emitter,
-        guest: &Instruction,
-        operand: &Operand,
-        len: usize,
-        value: Gpr,
-    ) -> bool {
-        let site = Site { resume: out.address + out.here() as u64, ..self.site_of(guest, len) };
-        let slow = self.cold.address + self.cold.here() as u64;
-        let mut at = 0;
-        while at < len {
-            let size = match len - at {
-                8.. => 8,
-                4.. => 4,
-                2.. => 2,
-                _ => 1,
-            };
-            let (Some(real), Some(shadow)) =
-                (operand.real.plus(at as i32), operand.shadow.plus(at as i32))
-            else {
-                return false;
-            };
-            out.load_zero_extended(size, value, operand.segment, &real);
-            out.memory(Operation::Compare, size, value, Segment::Gs, &shadow);
-            out.jump_if_not_equal(slow);
-            at += size;
-        }
-        self.leave_for(site, target::exit_mismatch());
-        true
-    }
-
-    /// `cmp r, gs:[X]; jne note`, behind an instruction that cannot start over.
-    fn check_after(
-        &mut self,
-        out: &mut Emitter,
-        site: Site,
-        register: Gpr,
-        size: usize,
-        shadow: &Address,
-    ) {
-        out.memory(Operation::Compare, size, register, Segment::Gs, shadow);
-        let slow = self.cold.address + self.cold.here() as u64;
-        out.jump_if_not_equal(slow);
-        let resume = out.address + out.here() as u64;
-        let site = Site { value: register as u8, len: size as u8, resume, ..site };
-        self.leave_for(site, target::exit_mismatch());
-    }
-
-    // ---- instructions ----
-
-    fn form(&self, operands: &mut OperandRewriter, guest: &Instruction) -> Form {
-        use Code::*;
-        match guest.code() {
-            Push_r64 => return Form::PushRegister(gpr_of(guest.op0_register())),
-            Push_rm64 if guest.op0_kind() == OpKind::Register => {
-                return Form::PushRegister(gpr_of(guest.op0_register()));
-            }
-            Push_rm64 => return Form::PushMemory,
-            Pushq_imm8 => return Form::PushImmediate(guest.immediate8to64() as i32),
-            Pushq_imm32 => return Form::PushImmediate(guest.immediate32to64() as i32),
-            Pushfq => return Form::PushFlags,
-            Pop_r64 => return Form::Pop(gpr_of(guest.op0_register())),
-            Pop_rm64 if guest.op0_kind() == OpKind::Register => {
-                return Form::Pop(gpr_of(guest.op0_register()));
-            }
-            Leaveq => return Form::Leave,
-            Wrfsbase_r32 | Wrfsbase_r64 => return Form::SetFsBase,
-            _ => {}
-        }
-        if guest.op_count() > 0
-            && guest.op0_kind() == OpKind::Register
-            && guest.op0_register() == Register::FS
-            && guest.mnemonic() == Mnemonic::Mov
-        {
-            return Form::Engine;
-        }
-        let (count, access, len, plain) = {
-            let memory = operands.accesses(guest);
-            match memory {
-                [] => return Form::NoMemory,
-                [one] => (1, one.access(), one.memory_size().size(), true),
-                more => (more.len(), more[0].access(), 0, false),
-            }
-        };
-        if count != 1
-            || !plain
-            || guest.is_string_instruction()
-            || guest.is_stack_instruction()
-            || guest.is_vsib()
-            || matches!(guest.mnemonic(), Mnemonic::Xlatb | Mnemonic::Lfs)
-            || self.careful
-            || !is_plain_size(len)
-            || !(0..guest.op_count()).any(|i| guest.op_kind(i) == OpKind::Memory)
-        {
-            return Form::Engine;
-        }
-        let masked = guest.op_mask() != Register::None;
-        match access {
-            OpAccess::Read => self.read_form(guest, len),
-            OpAccess::CondRead if is_masked(guest) => self.read_form(guest, len),
-            OpAccess::CondRead if is_conditional_move(guest) => Form::Read(len),
-            OpAccess::Write | OpAccess::CondWrite => self.store_form(operands, guest, len, masked),
-            OpAccess::ReadWrite | OpAccess::ReadCondWrite => self.modify_form(guest, len),
-            _ => Form::Engine,
-        }
-    }
-
-    fn read_form(&self, guest: &Instruction, len: usize) -> Form {
-        use Mnemonic::{Bt, Mov, Movsx, Movsxd, Movzx};
-        if guest.mnemonic() == Bt && guest.op1_kind() == OpKind::Register {
-            return Form::Engine;
-        }
-        let to = guest.op0_register();
-        if matches!(guest.mnemonic(), Mov | Movzx | Movsx | Movsxd)
-            && guest.op0_kind() == OpKind::Register
-            && to.is_gpr()
-            && !is_high_byte(to)
-        {
-            let to = gpr_of(to);
-            let in_address = |r: Register| r.is_gpr() && gpr_of(r) == to;
-            if !in_address(guest.memory_base())
-                && !in_address(guest.memory_index())
-                && to != Gpr::Rsp
-            {
-                return Form::Load(to, len);
-            }
-        }
-        Form::Read(len)
-    }
-
-    fn store_form(
-        &self,
-        operands: &mut OperandRewriter,
-        guest: &Instruction,
-        len: usize,
-        masked: bool,
-    ) -> Form {
-        if !is_x87(guest) && !operands.writes_registers(guest) && guest.rflags_modified() == 0 {
-            return Form::Store;
-        }
-        if masked { Form::Engine } else { Form::StoreThenCopy(len) }
-    }
-
-    fn modify_form(&self, guest: &Instruction, len: usize) -> Form {
-        use Mnemonic::*;
-        if len > 8
-            || has_high_byte(guest)
-            || guest.op0_kind() != OpKind::Memory && guest.mnemonic() != Xchg
-        {
-            return Form::Engine;
-        }
-        let in_address = |r: Register| {
-            let same = |other: Register| other.is_gpr() && gpr_of(other) == gpr_of(r);
-            same(guest.memory_base()) || same(guest.memory_index())
-        };
-        // Computed in a register, flags would have changed already where the store can still fault.
-        let modified = guest.rflags_modified() & ARITHMETIC;
-        let at_once = self.settings.precise && modified != 0 && overwritten(guest) != ARITHMETIC;
-        match guest.mnemonic() {
-            Add | Sub | And | Or | Xor | Inc | Dec | Neg | Not if guest.has_lock_prefix() => {
-                Form::LockedModify(len)
-            }
-            Bts | Btr | Btc
-                if guest.op1_kind() == OpKind::Immediate8 && guest.has_lock_prefix() =>
-            {
-                Form::LockedModify(len)
-            }
-            Inc | Dec | Shl | Sal | Shr | Sar | Rol | Ror | Shld | Shrd if at_once => {
-                Form::ModifyWithFlags(len)
-            }
-            Bts | Btr | Btc if guest.op1_kind() == OpKind::Immediate8 && at_once => {
-                Form::ModifyWithFlags(len)
-            }
-            Add | Sub | And | Or | Xor | Inc | Dec | Neg | Not | Shl | Sal | Shr | Sar | Rol
-            | Ror => Form::Modify(len),
-            Bts | Btr | Btc if guest.op1_kind() == OpKind::Immediate8 => Form::Modify(len),
-            Shld | Shrd => Form::Modify(len),
-            Adc | Sbb | Rcl | Rcr => Form::ModifyWithFlags(len),
-            Cmpxchg if !in_address(Register::RAX) => Form::CompareExchange(len),
-            Xadd if !in_address(guest.op1_register()) => Form::ExchangeAdd(len),
-            Xchg => {
-                let register = exchanged(guest);
-                if in_address(register) { Form::Engine } else { Form::Exchange(len) }
-            }
-            _ => Form::Engine,
-        }
     }
 
     /// Weaves one instruction that does not end its block.
@@ -1198,33 +654,6 @@ impl Weaver {
         out.unspill(rax);
     }
 
-    fn copy_to_shadow(
-        &mut self,
-        out: &mut Emitter,
-        segment: Segment,
-        real: &Address,
-        shadow: &Address,
-        len: usize,
-        value: Gpr,
-    ) -> bool {
-        let mut at = 0;
-        while at < len {
-            let size = match len - at {
-                8.. => 8,
-                4.. => 4,
-                2.. => 2,
-                _ => 1,
-            };
-            let (Some(real), Some(shadow)) = (real.plus(at as i32), shadow.plus(at as i32)) else {
-                return false;
-            };
-            out.memory(Operation::Load, size, value, segment, &real);
-            out.memory(Operation::Store, size, value, Segment::Gs, &shadow);
-            at += size;
-        }
-        true
-    }
-
     fn push_register(
         &mut self,
         out: &mut Emitter,
@@ -1331,116 +760,11 @@ impl Weaver {
         let resume = out.address + out.here() as u64;
         self.sites.push(Site { resume, ..self.site(pc) });
     }
-
-    // ---- control transfers ----
-
-    /// `push G` has been emitted: the shadow's half. rdx is free, and holds `return_address` if that is large.
-    pub fn pushed_return_address(&mut self, out: &mut Emitter, return_address: u64) {
-        match i32::try_from(return_address as i64) {
-            Ok(small) => {
-                out.mov(Gpr::Rdx, Gpr::Rsp);
-                out.store_shadow_immediate(&Address::at(Gpr::Rdx), small);
-            }
-            Err(_) => {
-                out.memory(Operation::Store, 8, Gpr::Rdx, Segment::Gs, &Address::at(Gpr::Rsp));
-            }
-        }
-    }
-
-    /// `ret` up to its target in rcx, with rcx and rdx spilled, without flags:
-    /// `mov rdx, [rsp]; mov rcx, gs:[rsp]; not rcx; lea rcx, [rdx + rcx + 1]; jrcxz same; jmp slow`.
-    pub fn checked_return(&mut self, out: &mut Emitter, pc: u64, extra: u16) {
-        let resume = out.address + out.here() as u64;
-        let site = Site { resume, ..self.stack_site(pc, Gpr::Rsp, 0) };
-        let top = Address::at(Gpr::Rsp);
-        out.memory(Operation::Load, 8, Gpr::Rdx, Segment::Flat, &top);
-        out.mov(Gpr::Rcx, Gpr::Rsp);
-        out.memory(Operation::Load, 8, Gpr::Rcx, Segment::Gs, &Address::at(Gpr::Rcx));
-        self.same_or_slow(out, site, false);
-        let above = Address { displacement: 8 + extra as i32, ..top };
-        out.memory(Operation::Lea, 8, Gpr::Rsp, Segment::Flat, &above);
-        out.mov(Gpr::Rcx, Gpr::Rdx);
-    }
-
-    /// The target of `jmp [X]` or `call [X]` into rcx, with rcx and rdx spilled. False if only the engine can.
-    pub fn checked_target(&mut self, out: &mut Emitter, guest: &Instruction) -> bool {
-        let resume = out.address + out.here() as u64;
-        let site = Site { resume, ..self.site_of(guest, 8) };
-        match Address::of(guest) {
-            Some(address) => {
-                let size = if address.narrow { 4 } else { 8 };
-                let wide = Address { narrow: false, ..address };
-                out.memory(Operation::Lea, size, Gpr::Rcx, Segment::Flat, &wide);
-            }
-            None if guest.is_ip_rel_memory_operand() => {
-                out.mov_imm(Gpr::Rcx, guest.ip_rel_memory_address());
-            }
-            None => return false,
-        }
-        let base = match guest.segment_prefix() {
-            Register::FS => Some(gs_offset!(guest_fs_base)),
-            Register::GS => Some(gs_offset!(guest_gs_base)),
-            _ => None,
-        };
-        if let Some(base) = base {
-            out.load_gs(Gpr::Rdx, base);
-            out.lea_sum(Gpr::Rcx, Gpr::Rcx, Gpr::Rdx);
-        }
-        out.memory(Operation::Load, 8, Gpr::Rdx, Segment::Flat, &Address::at(Gpr::Rcx));
-        out.memory(Operation::Load, 8, Gpr::Rcx, Segment::Gs, &Address::at(Gpr::Rcx));
-        self.same_or_slow(out, site, true);
-        out.mov(Gpr::Rcx, Gpr::Rdx);
-        true
-    }
-
-    /// Goes on if rdx and rcx are the same, else to the engine.
-    fn same_or_slow(&mut self, out: &mut Emitter, site: Site, unspill: bool) {
-        // not rcx; lea rcx, [rdx + rcx + 1]
-        out.raw(&[0x48, 0xf7, 0xd1]);
-        out.raw(&[0x48, 0x8d, 0x4c, 0x0a, 0x01]);
-        let same = out.jump_if_rcx_zero();
-        let slow = self.cold.address + self.cold.here() as u64;
-        out.jump_to(slow);
-        out.bind(same);
-        if unspill {
-            // The operand may use what is spilled.
-            self.cold.load_gs(Gpr::Rcx, spill_offset(slot::BRANCH_RCX));
-            self.cold.load_gs(Gpr::Rdx, spill_offset(slot::BRANCH_RDX));
-        }
-        self.leave_for(site, target::exit_mismatch());
-    }
 }
 
 impl Default for Weaver {
     fn default() -> Self {
         Weaver::new()
-    }
-}
-
-/// Whether parts of an instruction's memory operand may not be touched, depending on a mask.
-pub fn is_masked(guest: &Instruction) -> bool {
-    use Mnemonic::{Vmaskmovpd, Vmaskmovps, Vpmaskmovd, Vpmaskmovq};
-    guest.op_mask() != Register::None
-        || matches!(guest.mnemonic(), Vmaskmovpd | Vmaskmovps | Vpmaskmovd | Vpmaskmovq)
-}
-
-fn is_x87(guest: &Instruction) -> bool {
-    guest.cpuid_features().contains(&CpuidFeature::FPU)
-}
-
-/// A `mov` between the accumulator and an absolute address, in the form that can have any address.
-fn general_move(code: Code) -> Code {
-    use Code::*;
-    match code {
-        Mov_AL_moffs8 => Mov_r8_rm8,
-        Mov_AX_moffs16 => Mov_r16_rm16,
-        Mov_EAX_moffs32 => Mov_r32_rm32,
-        Mov_RAX_moffs64 => Mov_r64_rm64,
-        Mov_moffs8_AL => Mov_rm8_r8,
-        Mov_moffs16_AX => Mov_rm16_r16,
-        Mov_moffs32_EAX => Mov_rm32_r32,
-        Mov_moffs64_RAX => Mov_rm64_r64,
-        other => other,
     }
 }
 
@@ -1450,49 +774,8 @@ fn clock_of(pc: u64) -> i32 {
     CLOCK + 8 * (mixed % CLOCKS as u64) as i32
 }
 
-fn exchanged(guest: &Instruction) -> Register {
-    if guest.op0_kind() == OpKind::Register { guest.op0_register() } else { guest.op1_register() }
-}
-
-fn is_conditional_move(guest: &Instruction) -> bool {
-    use Mnemonic::*;
-    matches!(
-        guest.mnemonic(),
-        Cmova
-            | Cmovae
-            | Cmovb
-            | Cmovbe
-            | Cmove
-            | Cmovg
-            | Cmovge
-            | Cmovl
-            | Cmovle
-            | Cmovne
-            | Cmovno
-            | Cmovnp
-            | Cmovns
-            | Cmovo
-            | Cmovp
-            | Cmovs
-    )
-}
-
-/// Whether the engine executes an instruction as a whole.
-pub fn is_repeated_string(guest: &Instruction) -> bool {
-    guest.is_string_instruction() && (guest.has_rep_prefix() || guest.has_repne_prefix())
-}
-
 /// Whether a block that ends like this can be part of a loop without any other kind of transfer.
 fn goes_back(guest: &Instruction) -> bool {
     matches!(classify(guest), Class::Jump | Class::Conditional | Class::CountedJump | Class::Call)
         && guest.near_branch_target() <= guest.ip()
-}
-
-fn set_address(guest: &mut Instruction, address: &Address) {
-    guest.set_memory_base(address.base.map_or(Register::None, iced_register));
-    guest.set_memory_index(address.index.map_or(Register::None, |(i, _)| iced_register(i)));
-    guest.set_memory_index_scale(address.index.map_or(1, |(_, scale)| 1 << scale));
-    guest.set_memory_displacement64(address.displacement as i64 as u64);
-    let size = if address.base.is_none() { 8 } else { u32::from(address.displacement != 0) };
-    guest.set_memory_displ_size(size);
 }
