@@ -9,7 +9,7 @@ use clap_complete::Shell;
 
 pub use recordings::{
     DumpOptions, InfoOptions, KindGroup, LsOptions, PackOptions, RecordOptions, RmOptions,
-    UnpackOptions,
+    UnpackOptions, VerifyOptions,
 };
 
 const EXAMPLES: &str = "\
@@ -18,6 +18,7 @@ Examples:
   retro ls                         list the recordings
   retro info                       what happened in the latest one, in numbers
   retro dump | less                its log as text
+  retro verify                     replay it and compare
   retro run -- ls -l               run a program under the engine without recording
   retro run --stats -- make -j2    and print what the engine counted
   retro completions bash           print a completion script for bash
@@ -61,6 +62,11 @@ pub enum Command {
     Ls(LsOptions),
     /// Show what a recording holds: commands, processes, counts, sizes
     Info(InfoOptions),
+    /// Replay a recording and compare it with its log
+    ///
+    /// Every interval is replayed alone, in a sandboxed process that needs nothing but the recording. All that
+    /// the log tells about registers is compared; the first difference is reported with its position.
+    Verify(VerifyOptions),
     /// Remove recordings
     Rm(RmOptions),
     /// Print the log of a recording as text

@@ -35,6 +35,7 @@ pub mod style;
 pub mod supervise;
 pub mod table;
 pub mod timestamp;
+mod verify;
 pub mod wording;
 
 use std::ffi::OsString;
@@ -59,6 +60,7 @@ pub fn main(arguments: Vec<OsString>) -> i32 {
         Command::Record(options) => started(record::record(&options)),
         Command::Ls(options) => looked(listing::list(&options)),
         Command::Info(options) => looked(info::info(&options)),
+        Command::Verify(options) => looked(verify::verify(&options)),
         Command::Rm(options) => looked(removal::remove(&options)),
         Command::Dump(options) => looked(dump::dump(&options)),
         Command::Pack(options) => looked(packing::pack(&options)),

@@ -65,9 +65,9 @@ pub fn intervals(recording: &Recording, log: u64) -> Vec<(u64, Vec<SegmentRef>)>
     for segment in recording.segments(log, Stream::Main) {
         match found.last_mut() {
             Some((interval, segments)) if *interval == segment.interval => {
-                segments.push(segment.clone());
+                segments.push(*segment);
             }
-            _ => found.push((segment.interval, vec![segment.clone()])),
+            _ => found.push((segment.interval, vec![*segment])),
         }
     }
     found

@@ -156,6 +156,26 @@ pub struct InfoOptions {
     pub all: bool,
 }
 
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  retro verify                  replay the latest recording
+  retro verify gzip-3 --json    another one, as JSON
+
+Exit status: 0 if the replay is what was recorded, 1 if not.";
+
+/// Options of `retro verify`.
+#[derive(Debug, Args)]
+#[command(after_help = VERIFY_EXAMPLES)]
+pub struct VerifyOptions {
+    /// The recording: a path, or a name from `retro ls`; the latest if there is none
+    #[arg(value_name = "REC")]
+    pub recording: Option<OsString>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Options of `retro rm`.
 #[derive(Debug, Args)]
 #[command(after_help = RM_EXAMPLES)]

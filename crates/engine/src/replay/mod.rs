@@ -16,6 +16,7 @@
 mod apply;
 mod code;
 mod log;
+mod sandbox;
 
 use crate::cache::{self, CodeCache};
 use crate::context::{Context, ExitKind};
@@ -110,7 +111,7 @@ pub fn start(config: &Config<'static>) -> ! {
         }
         Err(error) => {
             sys::complain(format_args!(
-                "cannot replay: no memory for the guest (error {})",
+                "cannot replay: no memory for the guest, or no sandbox (error {})",
                 error.0
             ));
             sys::exit_group(125)
@@ -166,6 +167,7 @@ fn prepare(config: &Config<'static>) -> Result<&'static mut Context> {
         applied: 0,
     });
     set_deadline(first, first);
+    sandbox::enter()?;
     ACTIVE.store(true, Ordering::Relaxed);
     Ok(context)
 }
