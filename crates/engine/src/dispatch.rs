@@ -276,6 +276,10 @@ fn resume(context: &mut Context, mut from: From) {
             record::process::deadline(context);
             continue;
         }
+        // In a replay the traps come from the log.
+        if replay::active() {
+            context.guest_trap_flag = false;
+        }
         if context.guest_trap_flag && from != From::CarefulStep {
             from = From::Step;
         }

@@ -347,6 +347,10 @@ pub fn vsyscall(context: &mut Context) -> bool {
         0x800 => c::__NR_getcpu,
         _ => return false,
     };
+    if replay::active() {
+        replay::nondeterministic(context);
+        return true;
+    }
     let Ok(back) = guest::read_u64(context.registers.get(Gpr::Rsp)) else { return false };
     let registers = &mut context.registers;
     let args = [registers.get(Gpr::Rdi), registers.get(Gpr::Rsi), 0, 0, 0, 0];
