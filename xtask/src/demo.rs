@@ -1,4 +1,4 @@
-//! A small program with a bug, natively and under `retro`.
+//! A small program with a bug: natively, recorded, and what the recording tells.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::process::{cargo, command, output, root, run};
 
-/// Builds everything, runs the example twice, and shows both.
+/// Builds everything, runs and records the example, and asks the recording.
 pub fn demo() -> Result<()> {
     run(cargo().args(["build", "--release", "--package", "retro-cli"]))?;
     let target = target_directory()?;
@@ -20,10 +20,27 @@ pub fn demo() -> Result<()> {
     println!("\nexamples/ledger.c moves money between accounts, and in the end the books are off.");
     println!("\nNatively:");
     let native = show(&mut command(&ledger))?;
-    println!("\nUnder the engine:");
-    let translated = show(command(&retro).args(["run", "--stats", "--"]).arg(&ledger))?;
-    ensure!(native == translated, "the two runs differ");
-    println!("\nSame output, same status. examples/README.md tells what the bug is.");
+    println!("\nRecorded:");
+    let recording = directory.join("recording");
+    if recording.exists() {
+        fs::remove_dir_all(&recording).context("cannot remove the last recording")?;
+    }
+    let recorded =
+        show(command(&retro).args(["record", "-o"]).arg(&recording).arg("--").arg(&ledger))?;
+    ensure!(native == recorded, "the two runs differ");
+    println!("\nSame output, same status. What the recording holds (retro info):");
+    show(command(&retro).arg("info").arg(&recording))?;
+    println!("\nWhat the program asked of the kernel at the end (retro dump --kind syscall):");
+    let calls = output(command(&retro).arg("dump").arg(&recording).args(["--kind", "syscall"]))?;
+    let calls = String::from_utf8_lossy(&calls).into_owned();
+    let calls: Vec<&str> = calls.lines().collect();
+    for line in &calls[calls.len().saturating_sub(5)..] {
+        println!("    {line}");
+    }
+    println!("\nIs a replay of it the same run? (retro verify)");
+    let (_, status) = show(command(&retro).arg("verify").arg(&recording))?;
+    ensure!(status == Some(0), "the replay differs");
+    println!("\nexamples/README.md tells what the bug is.");
     Ok(())
 }
 
