@@ -248,6 +248,8 @@ pub struct Context {
     pub stepping: u32,
     /// Whether `enter_target` lies in the middle of a block, where there may be no boundary.
     pub inside: bool,
+    /// Whether the next instruction is to be executed carefully: it faults, and must fault by itself.
+    pub careful: bool,
     /// The system call that the thread is in, by number plus one.
     pub in_syscall: u32,
     /// What the clock is off by, because the thread left a block in the middle.

@@ -178,7 +178,8 @@ pub extern "C" fn retro_dispatch(context: &mut Context) {
     if matches!(kind, Mismatch | Deadline | BeforeAccess | AfterAccess) {
         context.stepping = 0;
         if !record::exit(context, kind) {
-            resume(context, From::Anywhere);
+            let careful = core::mem::take(&mut context.careful);
+            resume(context, if careful { From::CarefulStep } else { From::Anywhere });
         }
         return;
     }

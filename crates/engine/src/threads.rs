@@ -115,6 +115,7 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
             pending: AtomicU32::new(0),
             stepping: 0,
             inside: false,
+            careful: false,
             in_syscall: 0,
             unsettled: 0,
             guest_gs_selector: 0,

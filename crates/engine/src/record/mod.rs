@@ -100,6 +100,13 @@ pub fn watching() -> bool {
     WATCHING.load(Ordering::Relaxed)
 }
 
+/// Whether the emitted instruction at a cache address accesses the shadow.
+pub fn touches_shadow(address: u64) -> bool {
+    use crate::translate::address::Segment;
+    // SAFETY: an instruction was executed from here, so these bytes are committed cache memory.
+    watching() && unsafe { *(address as *const u8) } == Segment::Gs as u8
+}
+
 /// Does something with the recorder, if there is one.
 fn with<R>(action: impl FnOnce(&mut Recorder) -> R) -> Option<R> {
     if !active() {

@@ -8,7 +8,6 @@ use super::shadow;
 use super::weave::Site;
 use super::with;
 use crate::context::{Context, Gpr, Registers};
-use crate::dispatch::engine;
 use crate::guest_memory as guest;
 use crate::signals::{self, Fault};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
@@ -45,10 +44,7 @@ enum Left {
 }
 
 /// A memory access that failed.
-struct Failed {
-    address: u64,
-    write: bool,
-}
+struct Failed;
 
 fn action_of(guest: &Instruction) -> Option<(Action, u64)> {
     use Mnemonic::*;
@@ -127,20 +123,23 @@ pub fn execute(context: &mut Context, guest: &Instruction, site: &Site) -> bool 
             signals::deliver_fault(context, &Fault::step(site.pc).into());
             false
         }
-        Err(Failed { address, write }) => {
-            let error = if write { Fault::WRITE } else { 0 };
-            let canonical = (address as i64) << 16 >> 16 == address as i64;
-            let fault = if canonical {
-                Fault::page(address, engine().space.find(address), error)
-            } else {
-                Fault::protection(0)
-            };
-            fail(context, site, fault, &before)
+        Err(Failed) => {
+            // The rest of it, which faults at once, does so as the processor sees fit.
+            leave(context, site, &before);
+            context.careful = true;
+            false
         }
     }
 }
 
 fn fail(context: &mut Context, site: &Site, fault: Fault, before: &Registers) -> bool {
+    leave(context, site, before);
+    signals::deliver_fault(context, &fault.into());
+    false
+}
+
+/// Leaves the block in front of the instruction, of which part may be done.
+fn leave(context: &mut Context, site: &Site, before: &Registers) {
     context.registers.rip = site.pc;
     context.unsettled = site.adjust as i32;
     super::settle(context);
@@ -148,8 +147,6 @@ fn fail(context: &mut Context, site: &Site, fault: Fault, before: &Registers) ->
     super::registers_changed(before, &context.registers);
     written_so_far(before, &context.registers);
     context.inside = false;
-    signals::deliver_fault(context, &fault.into());
-    false
 }
 
 /// Logs what a half-done instruction has stored.
@@ -310,7 +307,7 @@ impl Work {
     fn load(&self, address: u64, bytes: &mut [u8]) -> Result<(), Failed> {
         let got = guest::read_partial(address, bytes);
         if got < bytes.len() {
-            return Err(Failed { address: address + got as u64, write: false });
+            return Err(Failed);
         }
         with(|recorder| {
             recorder.mend(self.time, address, bytes.len() as u64);
@@ -327,13 +324,10 @@ impl Work {
             // One element across two pages: both must take it.
             for at in [address, last] {
                 let mut probe = [0u8];
-                let touched = guest::read(at, &mut probe).and_then(|()| write(at, &probe));
-                // The second page fails at its start.
-                let failed = if at == last { last & !(PAGE - 1) } else { address };
-                touched.map_err(|_| Failed { address: failed, write: true })?;
+                guest::read(at, &mut probe).and_then(|()| write(at, &probe)).map_err(|_| Failed)?;
             }
         }
-        write(address, bytes).map_err(|_| Failed { address, write: true })?;
+        write(address, bytes).map_err(|_| Failed)?;
         if shadow::covers(address, address + bytes.len() as u64) {
             shadow::bytes(address, bytes.len()).copy_from_slice(bytes);
         }

@@ -18,6 +18,7 @@ use crate::sys;
 use core::arch::asm;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as c;
+use retro_abi::layout::SHADOW_DISTANCE;
 
 /// Trap, direction and alignment-check flags: none may be set in engine code.
 const HOSTILE_FLAGS: u64 = 0x40500;
@@ -119,6 +120,10 @@ fn fault(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserCon
     context.registers = registers;
     context.unsettled = position.unsettled + behind as i32;
     let mut info = *info;
+    if cache::contains(pc) && signal == c::SIGSEGV && crate::record::touches_shadow(pc) {
+        // The guest's own access reached memory of the engine: it means the address that has no shadow.
+        info.set_address(info.address().wrapping_sub(SHADOW_DISTANCE));
+    }
     // These signals report the instruction's own address.
     if matches!(signal, c::SIGILL | c::SIGFPE) || signal == c::SIGTRAP && info.address() == pc {
         info.set_address(registers.rip);

@@ -100,6 +100,13 @@ pub(super) fn read(guest: &Instruction) -> u32 {
     guest.rflags_read() & ARITHMETIC
 }
 
+/// Whether an instruction may change flags. A rotation through carry by the operand's whole size is said not to,
+/// but processors change OF then.
+fn modifies(guest: &Instruction) -> bool {
+    guest.rflags_modified() & ARITHMETIC != 0
+        || matches!(guest.mnemonic(), Mnemonic::Rcl | Mnemonic::Rcr)
+}
+
 impl Weaver {
     /// rcx as scratch for a comparison that leaves flags alone, where that is cheaper than saving them.
     pub(super) fn flagless(&mut self, out: &mut Emitter) -> bool {
@@ -158,8 +165,7 @@ impl Weaver {
     /// In front of the guest's own instruction: flags that it reads or keeps must be right.
     pub(super) fn before_own(&mut self, out: &mut Emitter, guest: &Instruction) {
         let after = if self.settings.precise { ARITHMETIC } else { self.live[self.index + 1] };
-        let kept =
-            if guest.rflags_modified() & ARITHMETIC != 0 { after & !overwritten(guest) } else { 0 };
+        let kept = if modifies(guest) { after & !overwritten(guest) } else { 0 };
         if (read(guest) | kept) & self.wrong != 0 {
             self.restore_flags(out);
         }
@@ -167,7 +173,7 @@ impl Weaver {
 
     /// Behind the guest's own instruction.
     pub(super) fn after_own(&mut self, out: &mut Emitter, guest: &Instruction) {
-        if guest.rflags_modified() & ARITHMETIC == 0 {
+        if !modifies(guest) {
             return;
         }
         self.wrong &= !overwritten(guest);

@@ -737,6 +737,11 @@ impl Weaver {
     ) {
         self.leave(out);
         let whole = is_repeated_string(guest);
+        if whole && self.careful {
+            // The engine has done what can be done of it; what is left faults.
+            out.raw(bytes);
+            return;
+        }
         self.ask(out, guest.ip(), target::exit_before_access());
         if whole {
             // The engine executes all of it.
