@@ -111,11 +111,12 @@ impl Recorder {
     pub(super) fn set_deadline(&mut self, instructions: u64) {
         let header = self.writer.header();
         let time = header.time();
-        // Each of the clocks may come to its end first.
-        let all = instructions.wrapping_mul(CLOCKS as u64);
-        header.deadline.store(time.wrapping_add(all), Ordering::Relaxed);
+        // Any of the clocks may be the first to come to its end, but none later than all of them together. If that
+        // is early, the engine sets the clocks again.
+        let each = (instructions / CLOCKS as u64).max(16);
+        header.deadline.store(time.wrapping_add(each * CLOCKS as u64), Ordering::Relaxed);
         for clock in &header.clocks {
-            clock.store(instructions.wrapping_neg(), Ordering::Relaxed);
+            clock.store(each.wrapping_neg(), Ordering::Relaxed);
         }
     }
 

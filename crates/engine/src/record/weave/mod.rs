@@ -51,7 +51,9 @@ use crate::translate::address::{Address, Operation, Segment};
 use crate::translate::classify::{Class, classify};
 use crate::translate::emit::{Emitter, SpillMark};
 use crate::translate::liveness::flags_dead_before;
-use crate::translate::operand::{GprSet, OperandRewriter, gpr_of, iced_register};
+use crate::translate::operand::{
+    GprSet, OperandRewriter, gpr_of, iced_register, is_position_independent,
+};
 use alloc::vec::Vec;
 use iced_x86::{Code, ConstantOffsets, Instruction, OpKind, Register, RflagsBits};
 use retro_abi::channel::CLOCKS;
@@ -439,11 +441,7 @@ impl Weaver {
         offsets: &ConstantOffsets,
     ) -> bool {
         self.before_own(out, guest);
-        if crate::translate::operand::is_position_independent(guest) {
-            out.raw(bytes);
-        } else if !operands.emit(out, guest, bytes, offsets) {
-            out.raw(&[0x0f, 0x0b]);
-        }
+        emit_anywhere(out, operands, guest, bytes, offsets);
         self.after_own(out, guest);
         true
     }
@@ -739,7 +737,7 @@ impl Weaver {
         let whole = is_repeated_string(guest);
         if whole && self.careful {
             // The engine has done what can be done of it; what is left faults.
-            out.raw(bytes);
+            emit_anywhere(out, operands, guest, bytes, offsets);
             return;
         }
         self.ask(out, guest.ip(), target::exit_before_access());
@@ -748,11 +746,7 @@ impl Weaver {
             self.after_own(out, guest);
             return;
         }
-        if crate::translate::operand::is_position_independent(guest) {
-            out.raw(bytes);
-        } else if !operands.emit(out, guest, bytes, offsets) {
-            out.raw(&[0x0f, 0x0b]);
-        }
+        emit_anywhere(out, operands, guest, bytes, offsets);
         self.after_own(out, guest);
         self.ask(out, guest.ip(), target::exit_after_access());
     }
@@ -764,6 +758,21 @@ impl Weaver {
         out.jump_to(entry);
         let resume = out.address + out.here() as u64;
         self.sites.push(Site { resume, ..self.site(pc) });
+    }
+}
+
+/// The guest's instruction as it is, wherever it stands.
+fn emit_anywhere(
+    out: &mut Emitter,
+    operands: &mut OperandRewriter,
+    guest: &Instruction,
+    bytes: &[u8],
+    offsets: &ConstantOffsets,
+) {
+    if is_position_independent(guest) {
+        out.raw(bytes);
+    } else if !operands.emit(out, guest, bytes, offsets) {
+        out.raw(&[0x0f, 0x0b]);
     }
 }
 
