@@ -49,8 +49,18 @@ impl Channel {
         unsafe { &*((self.base + channel::slot_offset(slot) as u64) as *const SlotHeader) }
     }
 
-    /// Claims a free slot, or none if all are taken.
+    /// Claims a free slot for this process, or none if all are taken.
     pub fn claim(&self) -> Option<usize> {
+        self.claim_for(visible_pid())
+    }
+
+    /// Claims one for a child that is about to be made. The recorder must not take it for this process's: that may
+    /// be gone before the child has said who it is.
+    pub fn claim_for_child(&self) -> Option<usize> {
+        self.claim_for(0)
+    }
+
+    fn claim_for(&self, owner: i32) -> Option<usize> {
         let control = self.control();
         let start = control.hint.fetch_add(1, Ordering::Relaxed) as usize;
         let claimed = (0..channel::SLOTS).map(|i| (start + i) % channel::SLOTS).find(|&slot| {
@@ -62,7 +72,7 @@ impl Channel {
                     .is_ok()
         });
         if let Some(slot) = claimed {
-            self.header(slot).pid.store(visible_pid(), Ordering::Relaxed);
+            self.header(slot).pid.store(owner, Ordering::Relaxed);
         }
         claimed
     }

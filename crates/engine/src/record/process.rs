@@ -7,6 +7,7 @@ use crate::context::{BRANCH_TABLE_BYTES, CONTEXT_AREA, Context, JUMP_TABLE};
 use crate::dispatch::engine;
 use crate::sys::{self, Result};
 use crate::threads;
+use crate::translate::MAX_INSTRUCTIONS;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use linux_raw_sys::general as c;
@@ -112,8 +113,9 @@ impl Recorder {
         let header = self.writer.header();
         let time = header.time();
         // Any of the clocks may be the first to come to its end, but none later than all of them together. If that
-        // is early, the engine sets the clocks again.
-        let each = (instructions / CLOCKS as u64).max(16);
+        // is early, the engine sets the clocks again. A block that is counted at its start must fit in, else the
+        // thread would never get past it.
+        let each = (instructions / CLOCKS as u64).max(2 * MAX_INSTRUCTIONS as u64);
         header.deadline.store(time.wrapping_add(each * CLOCKS as u64), Ordering::Relaxed);
         for clock in &header.clocks {
             clock.store(each.wrapping_neg(), Ordering::Relaxed);
@@ -235,7 +237,7 @@ pub fn reserve_log() -> Option<Reserved> {
         if control.follow.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let Some(slot) = channel.claim() else {
+        let Some(slot) = channel.claim_for_child() else {
             control.unrecorded.fetch_add(1, Ordering::Relaxed);
             return None;
         };
