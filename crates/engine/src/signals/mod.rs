@@ -490,6 +490,15 @@ fn deliver(context: &mut Context, arrived: &Arrived, synchronous: bool) {
         }
         action
     };
+    // Another thread may have changed the disposition since it was looked at.
+    match action.handler {
+        SIG_IGN if !synchronous => return set_mask_after_delivery(context),
+        SIG_IGN | SIG_DFL => {
+            record::signal(context, arrived, synchronous, 0);
+            die(context, signal);
+        }
+        _ => {}
+    }
     crate::dispatch::on_signal(context, signal);
     let mut arrived = *arrived;
     if signal == c::SIGSYS && arrived.info.code() == c::SYS_SECCOMP as i32 {
