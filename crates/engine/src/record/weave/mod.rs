@@ -459,7 +459,7 @@ impl Weaver {
     ) -> bool {
         // With a register of its own the operand could need a prefix that turns ah into spl.
         let moves = matches!(guest.segment_prefix(), Register::FS | Register::GS)
-            || Address::of(guest).is_none_or(|a| a.base == Some(Gpr::Rsp));
+            || Address::of(guest).is_none();
         if moves && has_high_byte(guest) {
             return false;
         }

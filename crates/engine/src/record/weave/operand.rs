@@ -1,5 +1,6 @@
 //! Memory operands on both sides: guest memory and its shadow.
 
+use super::form::has_high_byte;
 use super::{Site, Weaver};
 use crate::context::Gpr;
 use crate::entry::target;
@@ -92,7 +93,12 @@ impl Weaver {
         }
         match address {
             Some(address) => {
-                let shadow = self.off_the_stack(out, &address, avoid);
+                // A copy of rsp could need a prefix that turns ah into spl.
+                let shadow = if has_high_byte(guest) {
+                    address
+                } else {
+                    self.off_the_stack(out, &address, avoid)
+                };
                 let shadow_moved = segment != Register::None || shadow != address;
                 Some(Operand {
                     segment: Segment::Flat,
