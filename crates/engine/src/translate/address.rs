@@ -51,11 +51,6 @@ impl Address {
         Some(Address { displacement, ..self })
     }
 
-    /// Whether it uses a register.
-    pub fn uses(&self, register: Gpr) -> bool {
-        self.base == Some(register) || self.index.is_some_and(|(index, _)| index == register)
-    }
-
     /// The operand of a guest instruction without its segment; `None` if it has no such form (a vector
     /// index, or a place that needs 64 bits to be named).
     pub fn of(guest: &Instruction) -> Option<Address> {
@@ -117,16 +112,7 @@ impl Emitter {
         segment: Segment,
         address: &Address,
     ) {
-        if segment != Segment::Flat {
-            self.raw(&[segment as u8]);
-        }
-        if address.narrow {
-            self.raw(&[0x67]);
-        }
-        if size == 2 {
-            self.raw(&[0x66]);
-        }
-        self.rex(size, register, address);
+        self.prefixes(size, register, segment, address);
         self.raw(&[operation as u8 - (size == 1) as u8]);
         self.address_bytes(register as u8, address);
     }
@@ -143,21 +129,14 @@ impl Emitter {
         if size >= 4 {
             return self.memory(Operation::Load, size, register, segment, address);
         }
-        if segment != Segment::Flat {
-            self.raw(&[segment as u8]);
-        }
-        if address.narrow {
-            self.raw(&[0x67]);
-        }
-        self.rex(4, register, address);
+        self.prefixes(4, register, segment, address);
         self.raw(&[0x0f, if size == 1 { 0xb6 } else { 0xb7 }]);
         self.address_bytes(register as u8, address);
     }
 
     /// `mov qword gs:address, value`
     pub fn store_shadow_immediate(&mut self, address: &Address, value: i32) {
-        self.raw(&[Segment::Gs as u8]);
-        self.rex(8, Gpr::Rax, address);
+        self.prefixes(8, Gpr::Rax, Segment::Gs, address);
         self.raw(&[0xc7]);
         self.address_bytes(0, address);
         self.raw(&value.to_le_bytes());
@@ -172,6 +151,13 @@ impl Emitter {
         address: &Address,
     ) {
         self.raw(&[0xf0]);
+        self.prefixes(size, register, segment, address);
+        self.raw(&[0x0f, if size == 1 { 0xb0 } else { 0xb1 }]);
+        self.address_bytes(register as u8, address);
+    }
+
+    /// All prefixes that operands of this size at this address need.
+    fn prefixes(&mut self, size: usize, register: Gpr, segment: Segment, address: &Address) {
         if segment != Segment::Flat {
             self.raw(&[segment as u8]);
         }
@@ -181,13 +167,6 @@ impl Emitter {
         if size == 2 {
             self.raw(&[0x66]);
         }
-        self.rex(size, register, address);
-        self.raw(&[0x0f, if size == 1 { 0xb0 } else { 0xb1 }]);
-        self.address_bytes(register as u8, address);
-    }
-
-    /// The REX prefix, where one is needed.
-    fn rex(&mut self, size: usize, register: Gpr, address: &Address) {
         let number = register as u8;
         let base = address.base.map_or(0, |b| b as u8);
         let index = address.index.map_or(0, |(i, _)| i as u8);

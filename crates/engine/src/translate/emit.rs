@@ -97,6 +97,11 @@ impl Emitter {
         self.bytes.len()
     }
 
+    /// Cache address of the next byte.
+    pub fn next_address(&self) -> u64 {
+        self.address + self.here() as u64
+    }
+
     /// Appends bytes as they are.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);

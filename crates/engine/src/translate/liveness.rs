@@ -19,7 +19,8 @@ pub struct Dead {
     pub registers: GprSet,
 }
 
-const ARITHMETIC: u32 = RflagsBits::OF
+/// The arithmetic flags.
+pub const ARITHMETIC: u32 = RflagsBits::OF
     | RflagsBits::SF
     | RflagsBits::ZF
     | RflagsBits::AF

@@ -18,7 +18,7 @@ pub(super) fn overwritten(guest: &Instruction) -> u32 {
 
 /// Manuals leave AF undefined after logical instructions. Processors clear it; this one was asked whether it
 /// depends on what AF was.
-pub(super) fn logic_overwrites_adjust() -> bool {
+fn logic_overwrites_adjust() -> bool {
     use core::sync::atomic::{AtomicU8, Ordering};
     const UNKNOWN: u8 = 2;
     static KNOWN: AtomicU8 = AtomicU8::new(UNKNOWN);
@@ -46,7 +46,9 @@ pub(super) fn logic_overwrites_adjust() -> bool {
     independent
 }
 
-pub(super) fn defined_flags(guest: &Instruction) -> u32 {
+fn defined_flags(guest: &Instruction) -> u32 {
+    let written =
+        (guest.rflags_written() | guest.rflags_cleared() | guest.rflags_set()) & ARITHMETIC;
     use Mnemonic::{Rcl, Rcr, Rol, Ror, Sal, Sar, Shl, Shld, Shr, Shrd};
     if matches!(guest.mnemonic(), Rcl | Rcr | Rol | Ror | Sal | Sar | Shl | Shld | Shr | Shrd) {
         // A count of zero changes nothing, be it zero only after it is cut to the operand's size; beyond one,
@@ -57,8 +59,6 @@ pub(super) fn defined_flags(guest: &Instruction) -> u32 {
             _ => 0,
         };
         let through_carry = matches!(guest.mnemonic(), Rcl | Rcr);
-        let written =
-            (guest.rflags_written() | guest.rflags_cleared() | guest.rflags_set()) & ARITHMETIC;
         return match count {
             0 => 0,
             1 => written,
@@ -69,7 +69,7 @@ pub(super) fn defined_flags(guest: &Instruction) -> u32 {
     if guest.is_string_instruction() {
         return 0;
     }
-    (guest.rflags_written() | guest.rflags_cleared() | guest.rflags_set()) & ARITHMETIC
+    written
 }
 
 /// Flags that matter in front of an instruction, if `after` matter behind it.
@@ -96,7 +96,7 @@ pub fn live_at(code: &[Instruction]) -> u32 {
     code.iter().rev().fold(end, |after, guest| live_before(guest, after))
 }
 
-pub(super) fn read(guest: &Instruction) -> u32 {
+fn read(guest: &Instruction) -> u32 {
     guest.rflags_read() & ARITHMETIC
 }
 
@@ -138,7 +138,7 @@ impl Weaver {
         };
         out.memory(Operation::Lea, 8, Gpr::Rcx, Segment::Flat, &sum);
         let same = out.jump_if_rcx_zero();
-        out.jump_to(self.cold.address + self.cold.here() as u64);
+        out.jump_to(self.cold.next_address());
         out.bind(same);
     }
 

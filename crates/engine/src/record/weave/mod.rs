@@ -50,21 +50,14 @@ use crate::gs_offset;
 use crate::translate::address::{Address, Operation, Segment};
 use crate::translate::classify::{Class, classify};
 use crate::translate::emit::{Emitter, SpillMark};
+pub use crate::translate::liveness::ARITHMETIC;
 use crate::translate::liveness::flags_dead_before;
 use crate::translate::operand::{
     GprSet, OperandRewriter, gpr_of, iced_register, is_position_independent,
 };
 use alloc::vec::Vec;
-use iced_x86::{Code, ConstantOffsets, Instruction, OpKind, Register, RflagsBits};
+use iced_x86::{Code, ConstantOffsets, Instruction, OpKind, Register};
 use retro_abi::channel::CLOCKS;
-
-/// All arithmetic flags.
-pub const ARITHMETIC: u32 = RflagsBits::OF
-    | RflagsBits::SF
-    | RflagsBits::ZF
-    | RflagsBits::AF
-    | RflagsBits::CF
-    | RflagsBits::PF;
 
 /// No register.
 pub const NO_REGISTER: u8 = 0xff;
@@ -255,9 +248,9 @@ impl Weaver {
     fn count(&mut self, out: &mut Emitter, pc: u64, clock: i32) {
         self.counted = Some(self.index);
         out.add_gs_imm8(clock, self.instructions as u8);
-        let stub = self.cold.address + self.cold.here() as u64;
+        let stub = self.cold.next_address();
         out.jump_if_not_negative(stub);
-        let site = Site { resume: out.address + out.here() as u64, ..self.site(pc) };
+        let site = Site { resume: out.next_address(), ..self.site(pc) };
         self.leave_for(site, target::exit_deadline());
     }
 
@@ -270,7 +263,7 @@ impl Weaver {
         }
         self.counted = Some(0);
         out.add_gs_imm8(CLOCK, self.instructions as u8);
-        out.jump_if_greater(self.cold.address + self.cold.here() as u64);
+        out.jump_if_greater(self.cold.next_address());
         let site = self.site(pc);
         if live {
             out.restore_flags();
@@ -394,7 +387,7 @@ impl Weaver {
         let avoid = operands.used_registers(guest);
         let woven = match form {
             Form::NoMemory => self.no_memory(out, operands, guest, bytes, offsets),
-            Form::PushRegister(register) => self.push_register(out, guest, register, avoid),
+            Form::PushRegister(register) => self.push_register(out, register, avoid),
             Form::PushImmediate(value) => {
                 out.raw(bytes);
                 let top = Address::at(self.stack_pointer(out, avoid));
@@ -405,8 +398,9 @@ impl Weaver {
                 self.before_own(out, guest);
                 let value = self.scratch(out, 0, avoid);
                 out.raw(bytes);
-                let top = Address::at(self.stack_pointer(out, avoid));
-                self.copy_to_shadow(out, Segment::Flat, &Address::at(Gpr::Rsp), &top, 8, value)
+                out.memory(Operation::Load, 8, value, Segment::Flat, &Address::at(Gpr::Rsp));
+                self.follow_push(out, value, avoid);
+                true
             }
             Form::Pop(register) => self.pop(out, guest, bytes, register, avoid),
             Form::Leave => self.leave_frame(out, guest, avoid),
@@ -477,7 +471,7 @@ impl Weaver {
                 if matches!(guest.code(), Code::Mov_r64_rm64 | Code::Mov_r32_rm32)
                     && self.flagless(out) =>
             {
-                let resume = out.address + out.here() as u64;
+                let resume = out.next_address();
                 let site = Site { resume, ..self.site_of(guest, len) };
                 self.emit_own(out, operands, guest, bytes, offsets, &operand, false);
                 self.compare_flagless(out, to, len, &operand.shadow);
@@ -485,13 +479,10 @@ impl Weaver {
             }
             Form::Load(to, len) => {
                 self.destroy_flags(out);
-                let resume = out.address + out.here() as u64;
+                let resume = out.next_address();
                 let site = Site { resume, ..self.site_of(guest, len) };
                 self.emit_own(out, operands, guest, bytes, offsets, &operand, false);
-                out.memory(Operation::Compare, len, to, Segment::Gs, &operand.shadow);
-                let slow = self.cold.address + self.cold.here() as u64;
-                out.jump_if_not_equal(slow);
-                self.leave_for(site, target::exit_mismatch());
+                self.compare(out, site, to, len, &operand.shadow);
             }
             Form::Read(len) => {
                 let value = self.scratch(out, 0, avoid);
@@ -513,26 +504,14 @@ impl Weaver {
                 self.before_own(out, guest);
                 self.emit_own(out, operands, guest, bytes, offsets, &operand, false);
                 self.after_own(out, guest);
-                self.copy_to_shadow(
-                    out,
-                    operand.segment,
-                    &operand.real,
-                    &operand.shadow,
-                    len,
-                    value,
-                );
+                self.copy_to_shadow(out, &operand, len, value);
             }
             Form::Modify(len) => {
                 let value = self.scratch(out, 0, avoid);
                 self.destroy_flags(out);
                 self.check(out, guest, &operand, len, value);
                 self.before_own(out, guest);
-                let mut changed = *guest;
-                changed.set_op0_kind(OpKind::Register);
-                changed.set_op0_register(sized(value, len));
-                changed.set_segment_prefix(Register::None);
-                let encoded = operands.encode(out, &changed);
-                assert!(encoded, "an instruction without an encoding");
+                emit_on_register(out, operands, guest, sized(value, len));
                 out.memory(Operation::Store, len, value, operand.segment, &operand.real);
                 self.after_own(out, guest);
                 out.memory(Operation::Store, len, value, Segment::Gs, &operand.shadow);
@@ -544,14 +523,7 @@ impl Weaver {
                 self.before_own(out, guest);
                 self.emit_own(out, operands, guest, bytes, offsets, &operand, false);
                 self.after_own(out, guest);
-                self.copy_to_shadow(
-                    out,
-                    operand.segment,
-                    &operand.real,
-                    &operand.shadow,
-                    len,
-                    value,
-                );
+                self.copy_to_shadow(out, &operand, len, value);
             }
             Form::LockedModify(len)
                 if self.settings.shared
@@ -628,38 +600,23 @@ impl Weaver {
         self.destroy_flags(out);
         let rax = out.spill(Gpr::Rax, slot::LOOKUP_RAX);
         let check = out.here();
-        let mut changed = *guest;
-        changed.set_op0_kind(OpKind::Register);
-        changed.set_op0_register(sized(value, len));
-        changed.set_segment_prefix(Register::None);
-        changed.set_has_lock_prefix(false);
+        let register = sized(value, len);
         let site = Site { resume: out.address + check as u64, ..self.site_of(guest, len) };
         out.memory(Operation::Load, len, Gpr::Rax, operand.segment, &operand.real);
-        out.memory(Operation::Compare, len, Gpr::Rax, Segment::Gs, &operand.shadow);
-        out.jump_if_not_equal(self.cold.address + self.cold.here() as u64);
-        self.leave_for(site, target::exit_mismatch());
+        self.compare(out, site, Gpr::Rax, len, &operand.shadow);
         out.mov(value, Gpr::Rax);
-        let encoded = operands.encode(out, &changed);
-        assert!(encoded, "an instruction without an encoding");
+        emit_on_register(out, operands, guest, register);
         out.compare_exchange(len, value, operand.segment, &operand.real);
         out.jump_if_not_equal(out.address + check as u64);
         out.memory(Operation::Store, len, value, Segment::Gs, &operand.shadow);
         out.mov(value, Gpr::Rax);
         self.before_own(out, guest);
-        let encoded = operands.encode(out, &changed);
-        assert!(encoded, "an instruction without an encoding");
+        emit_on_register(out, operands, guest, register);
         self.after_own(out, guest);
         out.unspill(rax);
     }
 
-    fn push_register(
-        &mut self,
-        out: &mut Emitter,
-        guest: &Instruction,
-        register: Gpr,
-        avoid: GprSet,
-    ) -> bool {
-        let _ = guest;
+    fn push_register(&mut self, out: &mut Emitter, register: Gpr, avoid: GprSet) -> bool {
         if register == Gpr::Rsp {
             let value = self.scratch(out, 0, avoid);
             out.mov(value, Gpr::Rsp);
@@ -695,9 +652,8 @@ impl Weaver {
             out.mov(Gpr::Rcx, Gpr::Rsp);
             out.raw(bytes);
             self.compare_flagless(out, register, 8, &shadow);
-            let resume = out.address + out.here() as u64;
-            let site = Site { value: register as u8, resume, ..site };
             self.leave_for(site, target::exit_mismatch());
+            self.goes_on_with(out, register, 8);
             return true;
         }
         self.destroy_flags(out);
@@ -710,14 +666,11 @@ impl Weaver {
     fn leave_frame(&mut self, out: &mut Emitter, guest: &Instruction, avoid: GprSet) -> bool {
         let value = self.scratch(out, 0, avoid);
         self.destroy_flags(out);
-        let resume = out.address + out.here() as u64;
+        let resume = out.next_address();
         let site = Site { resume, ..self.stack_site(guest.ip(), Gpr::Rbp, 0) };
         out.memory(Operation::Load, 8, value, Segment::Flat, &Address::at(Gpr::Rbp));
         let shadow = self.off_the_stack(out, &Address::at(Gpr::Rbp), avoid);
-        out.memory(Operation::Compare, 8, value, Segment::Gs, &shadow);
-        let slow = self.cold.address + self.cold.here() as u64;
-        out.jump_if_not_equal(slow);
-        self.leave_for(site, target::exit_mismatch());
+        self.compare(out, site, value, 8, &shadow);
         let above = Address { displacement: 8, ..Address::at(Gpr::Rbp) };
         out.memory(Operation::Lea, 8, Gpr::Rsp, Segment::Flat, &above);
         out.mov(Gpr::Rbp, value);
@@ -756,9 +709,25 @@ impl Weaver {
         let number = self.first_site + self.sites.len() as u32;
         out.store_gs_imm32(gs_offset!(exit_index), number);
         out.jump_to(entry);
-        let resume = out.address + out.here() as u64;
+        let resume = out.next_address();
         self.sites.push(Site { resume, ..self.site(pc) });
     }
+}
+
+/// The guest's instruction with a register in place of its memory operand.
+fn emit_on_register(
+    out: &mut Emitter,
+    operands: &mut OperandRewriter,
+    guest: &Instruction,
+    register: Register,
+) {
+    let mut changed = *guest;
+    changed.set_op0_kind(OpKind::Register);
+    changed.set_op0_register(register);
+    changed.set_segment_prefix(Register::None);
+    changed.set_has_lock_prefix(false);
+    let encoded = operands.encode(out, &changed);
+    assert!(encoded, "an instruction without an encoding");
 }
 
 /// The guest's instruction as it is, wherever it stands.

@@ -179,14 +179,6 @@ impl Weaver {
             }
             return;
         }
-        if !on_shadow && operand.segment == Segment::Fs {
-            if guest.is_ip_rel_memory_operand() {
-                emit_absolute(out, bytes, offsets, guest.ip_rel_memory_address() as u32);
-            } else {
-                out.raw(bytes);
-            }
-            return;
-        }
         let address = if on_shadow { &operand.shadow } else { &operand.real };
         let mut changed = *guest;
         changed.set_code(general_move(guest.code()));
@@ -207,29 +199,29 @@ impl Weaver {
         operand: &Operand,
         len: usize,
         value: Gpr,
-    ) -> bool {
-        let site = Site { resume: out.address + out.here() as u64, ..self.site_of(guest, len) };
-        let slow = self.cold.address + self.cold.here() as u64;
-        let mut at = 0;
-        while at < len {
-            let size = match len - at {
-                8.. => 8,
-                4.. => 4,
-                2.. => 2,
-                _ => 1,
-            };
-            let (Some(real), Some(shadow)) =
-                (operand.real.plus(at as i32), operand.shadow.plus(at as i32))
-            else {
-                return false;
-            };
+    ) {
+        let site = Site { resume: out.next_address(), ..self.site_of(guest, len) };
+        let slow = self.cold.next_address();
+        for (size, real, shadow) in pieces(&operand.real, &operand.shadow, len) {
             out.load_zero_extended(size, value, operand.segment, &real);
             out.memory(Operation::Compare, size, value, Segment::Gs, &shadow);
             out.jump_if_not_equal(slow);
-            at += size;
         }
         self.leave_for(site, target::exit_mismatch());
-        true
+    }
+
+    /// `cmp r, gs:[X]; jne slow`, with `site` for the engine.
+    pub(super) fn compare(
+        &mut self,
+        out: &mut Emitter,
+        site: Site,
+        register: Gpr,
+        size: usize,
+        shadow: &Address,
+    ) {
+        out.memory(Operation::Compare, size, register, Segment::Gs, shadow);
+        out.jump_if_not_equal(self.cold.next_address());
+        self.leave_for(site, target::exit_mismatch());
     }
 
     /// `cmp r, gs:[X]; jne note`, behind an instruction that cannot start over.
@@ -241,38 +233,56 @@ impl Weaver {
         size: usize,
         shadow: &Address,
     ) {
-        out.memory(Operation::Compare, size, register, Segment::Gs, shadow);
-        let slow = self.cold.address + self.cold.here() as u64;
-        out.jump_if_not_equal(slow);
-        let resume = out.address + out.here() as u64;
-        let site = Site { value: register as u8, len: size as u8, resume, ..site };
-        self.leave_for(site, target::exit_mismatch());
+        self.compare(out, site, register, size, shadow);
+        self.goes_on_with(out, register, size);
     }
 
+    /// The last site goes on here: its instruction has happened, and what it has loaded is in a register.
+    pub(super) fn goes_on_with(&mut self, out: &Emitter, register: Gpr, size: usize) {
+        if let Some(site) = self.sites.last_mut() {
+            *site = Site {
+                value: register as u8,
+                len: size as u8,
+                resume: out.next_address(),
+                ..*site
+            };
+        }
+    }
+
+    /// Copies what an instruction has stored.
     pub(super) fn copy_to_shadow(
         &mut self,
         out: &mut Emitter,
-        segment: Segment,
-        real: &Address,
-        shadow: &Address,
+        operand: &Operand,
         len: usize,
         value: Gpr,
-    ) -> bool {
-        let mut at = 0;
-        while at < len {
-            let size = match len - at {
-                8.. => 8,
-                4.. => 4,
-                2.. => 2,
-                _ => 1,
-            };
-            let (Some(real), Some(shadow)) = (real.plus(at as i32), shadow.plus(at as i32)) else {
-                return false;
-            };
-            out.memory(Operation::Load, size, value, segment, &real);
+    ) {
+        for (size, real, shadow) in pieces(&operand.real, &operand.shadow, len) {
+            out.memory(Operation::Load, size, value, operand.segment, &real);
             out.memory(Operation::Store, size, value, Segment::Gs, &shadow);
-            at += size;
         }
-        true
     }
+}
+
+/// The operand in pieces that a register holds: size and addresses. All of it can be said: [`Weaver::plain`] has
+/// made sure before it emits anything.
+fn pieces(
+    real: &Address,
+    shadow: &Address,
+    len: usize,
+) -> impl Iterator<Item = (usize, Address, Address)> {
+    let (real, shadow) = (*real, *shadow);
+    let mut at = 0;
+    core::iter::from_fn(move || {
+        let size = match len - at {
+            0 => return None,
+            8.. => 8,
+            4.. => 4,
+            2.. => 2,
+            _ => 1,
+        };
+        let piece = (size, real.plus(at as i32)?, shadow.plus(at as i32)?);
+        at += size;
+        Some(piece)
+    })
 }

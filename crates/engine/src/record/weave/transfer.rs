@@ -25,7 +25,7 @@ impl Weaver {
     /// `ret` up to its target in rcx, with rcx and rdx spilled, without flags:
     /// `mov rdx, [rsp]; mov rcx, gs:[rsp]; not rcx; lea rcx, [rdx + rcx + 1]; jrcxz same; jmp slow`.
     pub fn checked_return(&mut self, out: &mut Emitter, pc: u64, extra: u16) {
-        let resume = out.address + out.here() as u64;
+        let resume = out.next_address();
         let site = Site { resume, ..self.stack_site(pc, Gpr::Rsp, 0) };
         let top = Address::at(Gpr::Rsp);
         out.memory(Operation::Load, 8, Gpr::Rdx, Segment::Flat, &top);
@@ -39,7 +39,7 @@ impl Weaver {
 
     /// The target of `jmp [X]` or `call [X]` into rcx, with rcx and rdx spilled. False if only the engine can.
     pub fn checked_target(&mut self, out: &mut Emitter, guest: &Instruction) -> bool {
-        let resume = out.address + out.here() as u64;
+        let resume = out.next_address();
         let site = Site { resume, ..self.site_of(guest, 8) };
         match Address::of(guest) {
             Some(address) => {
@@ -74,7 +74,7 @@ impl Weaver {
         out.raw(&[0x48, 0xf7, 0xd1]);
         out.raw(&[0x48, 0x8d, 0x4c, 0x0a, 0x01]);
         let same = out.jump_if_rcx_zero();
-        let slow = self.cold.address + self.cold.here() as u64;
+        let slow = self.cold.next_address();
         out.jump_to(slow);
         out.bind(same);
         if unspill {
