@@ -53,6 +53,8 @@ fn extreme_events() -> Vec<Event<'static>> {
         Event::ThreadState { thread: 0, in_syscall: u32::MAX, registers, image: b"" },
         Event::Fork { pid: u32::MAX, log: u64::MAX },
         Event::Inherit { log: u64::MAX, time: u64::MAX },
+        Event::MemorySum { start: u64::MAX, len: u64::MAX, sum: u64::MAX },
+        Event::MemorySum { start: u64::MAX, len: 0, sum: 0 },
         Event::End { how: u32::MAX, code: u32::MAX },
         Event::End { how: 2, code: u32::MAX },
         Event::Code { address: u64::MAX, bytes: COMMANDS },

@@ -12,6 +12,7 @@ pub mod channel;
 pub mod config;
 pub mod layout;
 pub mod log;
+pub mod memory_sum;
 pub mod replay;
 pub mod signal_names;
 pub mod stats;

@@ -56,11 +56,13 @@ pub enum Kind {
     File = 17,
     /// Code that a forked process has from its parent (stream `Code`).
     Inherit = 18,
+    /// What memory must hold.
+    MemorySum = 19,
 }
 
 impl Kind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Kind; 19] = [
+    pub const ALL: [Kind; 20] = [
         Kind::Load,
         Kind::Write,
         Kind::SyscallEnter,
@@ -80,6 +82,7 @@ impl Kind {
         Kind::Code,
         Kind::File,
         Kind::Inherit,
+        Kind::MemorySum,
     ];
 
     /// Its name in texts.
@@ -104,6 +107,7 @@ impl Kind {
             Kind::Code => "code",
             Kind::File => "file",
             Kind::Inherit => "inherit",
+            Kind::MemorySum => "memory-sum",
         }
     }
 }
@@ -240,6 +244,10 @@ pub enum Event<'a> {
     },
     /// The code of the log with this number, as of that time of it, is here from the start.
     Inherit { log: u64, time: u64 },
+    /// At this time the memory of this range, as the log and the guest's own stores made it, has this sum (see
+    /// [`crate::memory_sum`]). Every interval that is cut ends with one, maybe of no memory at all, so that a replay knows how
+    /// far the interval goes.
+    MemorySum { start: u64, len: u64, sum: u64 },
 }
 
 impl Event<'_> {
@@ -265,6 +273,7 @@ impl Event<'_> {
             Event::Code { .. } => Kind::Code,
             Event::File { .. } => Kind::File,
             Event::Inherit { .. } => Kind::Inherit,
+            Event::MemorySum { .. } => Kind::MemorySum,
         }
     }
 }
@@ -344,6 +353,10 @@ impl<'a> Encoder<'a> {
     }
 
     fn fixed32(&mut self, value: u32) {
+        self.raw(&value.to_le_bytes());
+    }
+
+    fn fixed64(&mut self, value: u64) {
         self.raw(&value.to_le_bytes());
     }
 
@@ -481,6 +494,11 @@ impl<'a> Encoder<'a> {
                 self.number(log);
                 self.number(time);
             }
+            Event::MemorySum { start, len, sum } => {
+                self.number(start);
+                self.number(len);
+                self.fixed64(sum);
+            }
         }
         self.len
     }
@@ -578,6 +596,12 @@ impl<'a> Decoder<'a> {
     fn fixed32(&mut self) -> Field<u32> {
         let bytes = self.raw(4)?;
         Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    }
+
+    fn fixed64(&mut self) -> Field<u64> {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(self.raw(8)?);
+        Ok(u64::from_le_bytes(bytes))
     }
 
     fn registers(&mut self) -> Field<RegisterSet> {
@@ -694,6 +718,11 @@ impl<'a> Decoder<'a> {
                 path: self.bytes()?,
             },
             Kind::Inherit => Event::Inherit { log: self.number()?, time: self.number()? },
+            Kind::MemorySum => Event::MemorySum {
+                start: self.number()?,
+                len: self.number()?,
+                sum: self.fixed64()?,
+            },
         })
     }
 }

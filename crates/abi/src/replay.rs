@@ -1,62 +1,267 @@
-//! The shared memory between a replay process and whoever wants the replay.
+//! What a replay process and its owner say to each other.
+//!
+//! The process has one socket, descriptor 0, of kind `SOCK_SEQPACKET`. A message is a [`Header`] of eight words and a
+//! payload of at most [`MAX_PAYLOAD`] bytes. The owner asks, the process answers; while it works on an answer it may
+//! itself ask for pages ([`tell::NEED`]) or hand over what it has streamed ([`tell::STREAM`]).
 //!
 //! ```text
-//! 0                Control
-//! main_offset      chunks of the main stream, in order
-//! code_offset      chunks of the code stream, all up to the end of the stretch
+//! ask::STATE*  ask::BEGIN          -> STOPPED       at its first moment
+//! ask::RUN                         -> STOPPED       with the stream, if details are wanted
+//! ask::REGISTERS, THREADS, READ    -> the same
+//! ask::CHANGES                     -> PAGES* DONE
+//! ask::BREAKPOINTS                 -> DONE
+//! ask::FORK                        -> DONE          from both, each on its own socket
 //! ```
 //!
-//! A chunk is its length and base time, eight bytes each, then its bytes, padded to a multiple of eight.
+//! Instead of any answer the process may say [`tell::DIVERGED`] or [`tell::FAILED`], and ends. When the socket is
+//! closed, it ends silently.
+//!
+//! *Time* is the number of retired instructions. At time `t` everything that the log has up to `t` has happened, and
+//! instruction number `t` is the next.
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
+/// Bytes of a header.
+pub const HEADER_SIZE: usize = 64;
 
-/// First word of the file.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"retrorpl");
+/// Most bytes behind a header.
+pub const MAX_PAYLOAD: usize = 64 << 10;
 
-/// Bytes in front of the chunks.
-pub const CONTROL_SIZE: usize = 4096;
+/// Pages are asked for, and noted as changed, in pieces of this size.
+pub const PIECE: u64 = 64 << 10;
 
-/// Longest text of a divergence.
-pub const REASON_SIZE: usize = 1024;
+/// The words of a message: its kind, then what the kind says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header(pub [u64; HEADER_SIZE / 8]);
 
-/// States of a replay.
-pub mod state {
-    /// It has not come to its end. If the process is gone, it crashed.
-    pub const RUNNING: u32 = 0;
-    /// The whole stretch was replayed and agreed with the log.
-    pub const FINISHED: u32 = 1;
-    /// It came to something that the log does not say.
-    pub const DIVERGED: u32 = 2;
+impl Header {
+    /// With a kind and words behind it; the rest is zero.
+    pub fn new<const N: usize>(kind: u64, words: [u64; N]) -> Header {
+        const { assert!(N < HEADER_SIZE / 8) };
+        let mut all = [0; HEADER_SIZE / 8];
+        all[0] = kind;
+        all[1..1 + N].copy_from_slice(&words);
+        Header(all)
+    }
+
+    /// What kind of message this is.
+    pub fn kind(&self) -> u64 {
+        self.0[0]
+    }
+
+    /// As bytes.
+    pub fn to_bytes(&self) -> [u8; HEADER_SIZE] {
+        let mut bytes = [0; HEADER_SIZE];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(self.0) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// From bytes.
+    pub fn from_bytes(bytes: &[u8; HEADER_SIZE]) -> Header {
+        let mut words = [0; HEADER_SIZE / 8];
+        for (word, place) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(place);
+            *word = u64::from_le_bytes(eight);
+        }
+        Header(words)
+    }
 }
 
-/// The first page.
-#[repr(C)]
-#[derive(Debug)]
-pub struct Control {
-    /// [`MAGIC`]
-    pub magic: u64,
-    /// Where the main stream lies.
-    pub main_offset: u64,
-    /// Its length.
-    pub main_len: u64,
-    /// Where the code stream lies.
-    pub code_offset: u64,
-    /// Its length.
-    pub code_len: u64,
-    /// One of [`state`].
-    pub state: AtomicU32,
-    /// Thread that ran last.
-    pub thread: AtomicU32,
-    /// Time that was reached.
-    pub time: AtomicU64,
-    /// Guest address that was reached.
-    pub pc: AtomicU64,
-    /// Events that were applied.
-    pub events: AtomicU64,
-    /// Length of the text behind the divergence.
-    pub reason_len: AtomicU32,
-    /// What was expected and found.
-    pub reason: [AtomicU32; REASON_SIZE / 4],
+/// What the owner says.
+pub mod ask {
+    /// A piece of the state to start from: `[time]`, payload: one chunk of events at that time, which begin with
+    /// `Interval` and `ThreadState`s.
+    pub const STATE: u64 = 1;
+    /// `[main_offset, main_len, code_offset, code_len, from, flags]`, with a descriptor of a file that holds chunks:
+    /// each its length and its base time, eight bytes each, then its bytes, padded to a multiple of eight. If a state
+    /// was given, events of the main stream up to time `from` are left out. `flags` are of [`super::begin`].
+    pub const BEGIN: u64 = 2;
+    /// `[until, detail]`: goes on to that time. `detail` is a set of [`super::detail`].
+    pub const RUN: u64 = 3;
+    /// Payload: addresses, eight bytes each. From now on [`RUN`] stops in front of an instruction at one of
+    /// these, unless it starts there.
+    pub const BREAKPOINTS: u64 = 4;
+    /// `[thread]`, 0 for the one that runs.
+    pub const REGISTERS: u64 = 5;
+    /// All threads.
+    pub const THREADS: u64 = 6;
+    /// `[address, len]`
+    pub const READ: u64 = 7;
+    /// Pages that were written since the last question.
+    pub const CHANGES: u64 = 8;
+    /// Makes a copy of the process that talks over the socket given along.
+    pub const FORK: u64 = 9;
+    /// `[address, mask]`: the answer to [`super::tell::NEED`]. Bit `n` of `mask`: page `n` of the piece
+    /// is in the payload; the others are zero.
+    pub const PAGES: u64 = 10;
+    /// `[size]`, with a descriptor: the file that streams are written to, in halves.
+    pub const STREAM_FILE: u64 = 11;
+    /// The answer to [`super::tell::STREAM`].
+    pub const GO_ON: u64 = 12;
 }
 
-const _: () = assert!(size_of::<Control>() <= CONTROL_SIZE);
+/// Flags of [`ask::BEGIN`].
+pub mod begin {
+    /// Memory is asked for, piece by piece, when it is touched first.
+    pub const LAZY: u64 = 1;
+    /// Notes which pages are written, for [`super::ask::CHANGES`].
+    pub const TRACK: u64 = 2;
+}
+
+/// What is streamed.
+pub mod detail {
+    /// Blocks that are executed.
+    pub const BLOCKS: u64 = 1;
+    /// Where the return addresses of calls and returns lie.
+    pub const CALLS: u64 = 2;
+    /// Memory that is written.
+    pub const WRITES: u64 = 4;
+    /// Memory that is read.
+    pub const READS: u64 = 8;
+}
+
+/// What the process says.
+pub mod tell {
+    /// `[why, time, thread, pc, events]`, `why` of [`super::why`]
+    pub const STOPPED: u64 = 64;
+    /// `[time, thread, pc, events]`, payload: a text that says what was expected and found.
+    pub const DIVERGED: u64 = 65;
+    /// Payload: a text.
+    pub const FAILED: u64 = 66;
+    /// `[number]`
+    pub const DONE: u64 = 67;
+    /// `[thread, in_syscall, running]`, payload: the registers of `log::register`, eight bytes each, then an image of
+    /// `xsave`. `in_syscall` is the number of a system call plus one.
+    pub const REGISTERS: u64 = 68;
+    /// Payload: number and `in_syscall` of each thread, four bytes each; the one that runs comes first.
+    pub const THREADS: u64 = 69;
+    /// `[address]`, payload: memory there, as far as it can be the guest's.
+    pub const MEMORY: u64 = 70;
+    /// `[address]`, payload: pages.
+    pub const PAGES: u64 = 71;
+    /// `[address]`: wants the piece of memory there.
+    pub const NEED: u64 = 72;
+    /// `[number, pc, instructions, ending, bytes, time]`, payload: [`super::Access`]es. Describes what a block leaves
+    /// in the stream: `bytes` bytes, the first four are its number. `ending` is of [`super::ending`].
+    pub const BLOCK: u64 = 73;
+    /// `[offset, len, time]`: this much is in the stream file there; `time` is that of its first block. Waits for
+    /// [`super::ask::GO_ON`].
+    pub const STREAM: u64 = 74;
+}
+
+/// Why a process has stopped.
+pub mod why {
+    /// The time has come.
+    pub const TIME: u64 = 0;
+    /// A breakpoint.
+    pub const BREAKPOINT: u64 = 1;
+    /// The log is over.
+    pub const END: u64 = 2;
+}
+
+/// How a block ends.
+pub mod ending {
+    /// Goes on at the next instruction.
+    pub const NEXT: u64 = 0;
+    /// Jumps, conditionally or not, or leaves for the engine.
+    pub const JUMP: u64 = 1;
+    /// Calls.
+    pub const CALL: u64 = 2;
+    /// Returns.
+    pub const RETURN: u64 = 3;
+    /// Makes a system call.
+    pub const SYSCALL: u64 = 4;
+}
+
+/// Number of a record that is no block's: memory that an instruction has accessed in a way that no static
+/// description fits. Behind the number: the [`access`] kind and the index back from the end of the last block of the
+/// instruction (two bytes each), address and length (eight bytes each), then the bytes, padded to a multiple of eight.
+pub const LOOSE: u32 = u32::MAX;
+
+/// Kinds of accesses.
+pub mod access {
+    /// Writes; the value is what is there after the instruction.
+    pub const WRITE: u8 = 0;
+    /// Reads; the value is what was there before the instruction.
+    pub const READ: u8 = 1;
+    /// The return address of a call is written; its value is that of the instruction behind the call and not in the
+    /// stream.
+    pub const CALL: u8 = 2;
+    /// A return address is read.
+    pub const RETURN: u8 = 3;
+}
+
+/// An access of a block to memory, as far as it is known when the block is translated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Which instruction of the block.
+    pub instruction: u8,
+    /// Of [`access`].
+    pub kind: u8,
+    /// Bytes accessed.
+    pub len: u16,
+    /// Where in the block's record a word is that `displacement` is added to; [`Access::ABSOLUTE`] for none.
+    pub base: u16,
+    /// Where in the block's record the value is, [`Access::NO_VALUE`] if it is not.
+    pub value: u16,
+    /// The address, or its distance from the word in the record.
+    pub displacement: u64,
+}
+
+impl Access {
+    /// Bytes of it in a message.
+    pub const SIZE: usize = 16;
+    /// An address that does not depend on anything.
+    pub const ABSOLUTE: u16 = u16::MAX;
+    /// A value that is not in the stream.
+    pub const NO_VALUE: u16 = u16::MAX;
+
+    /// As bytes.
+    pub fn to_bytes(&self) -> [u8; Access::SIZE] {
+        let mut bytes = [0; Access::SIZE];
+        bytes[0] = self.instruction;
+        bytes[1] = self.kind;
+        bytes[2..4].copy_from_slice(&self.len.to_le_bytes());
+        bytes[4..6].copy_from_slice(&self.base.to_le_bytes());
+        bytes[6..8].copy_from_slice(&self.value.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.displacement.to_le_bytes());
+        bytes
+    }
+
+    /// From bytes.
+    pub fn from_bytes(bytes: &[u8; Access::SIZE]) -> Access {
+        let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[8..]);
+        Access {
+            instruction: bytes[0],
+            kind: bytes[1],
+            len: half(2),
+            base: half(4),
+            value: half(6),
+            displacement: u64::from_le_bytes(word),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_and_accesses_come_back() {
+        let header = Header::new(ask::RUN, [17, u64::MAX]);
+        assert_eq!(header.kind(), ask::RUN);
+        assert_eq!(Header::from_bytes(&header.to_bytes()), header);
+        let access = Access {
+            instruction: 3,
+            kind: access::READ,
+            len: 64,
+            base: 8,
+            value: Access::NO_VALUE,
+            displacement: 0xffff_ffff_ffff_fff8,
+        };
+        assert_eq!(Access::from_bytes(&access.to_bytes()), access);
+    }
+}

@@ -15,8 +15,46 @@ struct Page {
     known: [u64; WORDS],
 }
 
-/// What is new about some code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+impl Page {
+    fn put(&mut self, offset: usize, bytes: &[u8]) -> News {
+        let known = self.known_from(offset);
+        let place = &mut self.bytes[offset..offset + bytes.len()];
+        if known >= bytes.len() {
+            if place == bytes {
+                return News::Nothing;
+            }
+            place.copy_from_slice(bytes);
+            return News::Change;
+        }
+        let mut news = News::More;
+        for (index, (place, &byte)) in place.iter_mut().zip(bytes).enumerate() {
+            let (word, bit) = ((offset + index) / 64, 1 << ((offset + index) % 64));
+            if self.known[word] & bit != 0 && *place != byte {
+                news = News::Change;
+            }
+            self.known[word] |= bit;
+            *place = byte;
+        }
+        news
+    }
+
+    /// How many bytes are known from there on, at most up to the end of the page.
+    fn known_from(&self, offset: usize) -> usize {
+        let mut at = offset;
+        while at < PAGE as usize {
+            let run = (self.known[at / 64] >> (at % 64)).trailing_ones() as usize;
+            at += run;
+            // The bits shifted in are zero: a run that reaches the word's end goes on in the next.
+            if run == 0 || !at.is_multiple_of(64) {
+                break;
+            }
+        }
+        at - offset
+    }
+}
+
+/// What is new about some code: the more, the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum News {
     /// All of it was known.
     Nothing,
@@ -45,17 +83,7 @@ impl CodeMap {
                 .pages
                 .entry(at / PAGE)
                 .or_insert_with(|| Box::new(Page { bytes: [0; PAGE as usize], known: [0; WORDS] }));
-            for (index, &byte) in bytes[done..done + len].iter().enumerate() {
-                let place = offset + index;
-                let (word, bit) = (place / 64, 1 << (place % 64));
-                if page.known[word] & bit == 0 {
-                    page.known[word] |= bit;
-                    news = if news == News::Change { news } else { News::More };
-                } else if page.bytes[place] != byte {
-                    news = News::Change;
-                }
-                page.bytes[place] = byte;
-            }
+            news = news.max(page.put(offset, &bytes[done..done + len]));
             done += len;
         }
         news
@@ -63,18 +91,17 @@ impl CodeMap {
 
     /// Copies code as far as it is known; says how much.
     pub fn read(&self, address: u64, bytes: &mut [u8]) -> usize {
-        let mut page = None;
-        for (index, byte) in bytes.iter_mut().enumerate() {
-            let at = address.wrapping_add(index as u64);
-            if page.is_none() || at.is_multiple_of(PAGE) {
-                page = self.pages.get(&(at / PAGE));
-            }
-            let place = (at % PAGE) as usize;
-            match page {
-                Some(page) if page.known[place / 64] >> (place % 64) & 1 != 0 => {
-                    *byte = page.bytes[place];
-                }
-                _ => return index,
+        let mut done = 0;
+        while done < bytes.len() {
+            let Some(at) = address.checked_add(done as u64) else { return done };
+            let Some(page) = self.pages.get(&(at / PAGE)) else { return done };
+            let offset = (at % PAGE) as usize;
+            let want = (bytes.len() - done).min(PAGE as usize - offset);
+            let len = page.known_from(offset).min(want);
+            bytes[done..done + len].copy_from_slice(&page.bytes[offset..offset + len]);
+            done += len;
+            if len < want {
+                return done;
             }
         }
         bytes.len()

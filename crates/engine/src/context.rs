@@ -193,8 +193,12 @@ pub mod slot {
     pub const FLAGS_RAX: u8 = 8;
     /// The guest's arithmetic flags, as `lahf` and `seto al` leave them in ax.
     pub const FLAGS: u8 = 9;
+    /// The guest's own register while a replay keeps its clock there.
+    pub const CLOCK: u8 = 10;
+    /// The guest's own register while a stream keeps the place of its next record there.
+    pub const CURSOR: u8 = 11;
     /// How many there are.
-    pub const COUNT: usize = 10;
+    pub const COUNT: usize = 12;
 }
 
 /// Counters that the `Count` policy's emitted code increments.
@@ -260,6 +264,8 @@ pub struct Context {
     pub guest_trap_flag: bool,
     /// Whether the instruction now in the cache runs under the trap flag: a trap follows it.
     pub trap_armed: bool,
+    /// The instruction that runs under the trap flag.
+    pub stepped_pc: u64,
     /// Whether a step under the trap flag has reached its guest instruction.
     pub step_begun: bool,
     /// An x87 environment that emitted code saved: control, status, tag, instruction pointer and so on.

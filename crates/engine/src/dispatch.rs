@@ -3,7 +3,7 @@
 //! Every exit comes here on a fresh engine stack with the guest's integer registers in the context;
 //! when [`retro_dispatch`] returns, assembly puts them back and jumps to `enter_target`.
 
-use crate::cache::{self, CodeCache, Failure, How};
+use crate::cache::{self, CodeCache, Failure, How, Limit};
 use crate::context::{Context, ExitKind, counter};
 use crate::guest_memory as guest;
 use crate::lock::{Guard, Lock};
@@ -154,6 +154,16 @@ pub fn add_counters(stats: &Stats, counters: &[u64; counter::COUNT]) {
 
 /// Entry from the border assembly.
 pub extern "C" fn retro_dispatch(context: &mut Context) {
+    if replay::active() {
+        replay::clock::take(context);
+        dispatch(context);
+        replay::clock::give(context);
+    } else {
+        dispatch(context);
+    }
+}
+
+fn dispatch(context: &mut Context) {
     use ExitKind::*;
     let kind = ExitKind::ALL[context.exit_kind as usize];
     let mut from = From::Anywhere;
@@ -172,8 +182,14 @@ pub extern "C" fn retro_dispatch(context: &mut Context) {
     }
     if kind == Deadline && replay::active() {
         context.stepping = 0;
-        let from = if replay::deadline(context) { From::Step } else { From::Anywhere };
-        return resume(context, from);
+        replay::left_at_deadline(context);
+        return resume(context, From::Crossing);
+    }
+    if matches!(kind, BeforeAccess | AfterAccess) && replay::active() {
+        let site = cache::site(context.exit_index);
+        replay::stream::access(context, kind, &site);
+        context.enter_target = site.resume;
+        return;
     }
     if matches!(kind, Mismatch | Deadline | BeforeAccess | AfterAccess) {
         context.stepping = 0;
@@ -208,11 +224,7 @@ pub extern "C" fn retro_dispatch(context: &mut Context) {
             context.registers.rip = exit_target;
             emulate::instruction(context);
         }
-        Fault if replay::active() => {
-            if !replay::fault(context) {
-                replay::unexpected_fault(context);
-            }
-        }
+        Fault if replay::active() => replay::fault(context),
         Fault => from = fault(context),
         ModifiedCode => {
             context.registers.rip = exit_target;
@@ -222,6 +234,7 @@ pub extern "C" fn retro_dispatch(context: &mut Context) {
         Mismatch | Deadline | BeforeAccess | AfterAccess => {}
     }
     if trapped {
+        record::stepped(context);
         let trap = signals::Fault::step(context.registers.rip);
         signals::deliver_fault(context, &trap.into());
         from = From::Anywhere;
@@ -238,6 +251,10 @@ enum From {
     Direct { exit: u32, generation: u32 },
     /// An indirect jump, call or return.
     Jump,
+    /// A block that does not fit in front of a replay's deadline.
+    Crossing,
+    /// Execute just so many instructions in a block of its own.
+    Cut(u8),
     /// Execute just one instruction in a block of its own.
     Step,
     /// The same, touching nothing that the instruction would not.
@@ -277,9 +294,14 @@ fn resume(context: &mut Context, mut from: From) {
             record::process::deadline(context);
             continue;
         }
-        // In a replay the traps come from the log.
         if replay::active() {
+            // The traps come from the log.
             context.guest_trap_flag = false;
+            from = match replay::pace(context, from == From::Crossing) {
+                replay::Pace::Same => from,
+                replay::Pace::Moved => From::Anywhere,
+                replay::Pace::Cut(instructions) => From::Cut(instructions),
+            };
         }
         if context.guest_trap_flag && from != From::CarefulStep {
             from = From::Step;
@@ -293,6 +315,7 @@ fn resume(context: &mut Context, mut from: From) {
                 if context.guest_trap_flag {
                     // The machine steps, the handler decides when the guest has.
                     context.trap_armed = true;
+                    context.stepped_pc = pc;
                     context.step_begun = false;
                     context.stepping = 1;
                     context.registers.rflags |= signals::TRAP_FLAG;
@@ -300,18 +323,7 @@ fn resume(context: &mut Context, mut from: From) {
                 context.enter_target = address;
                 return;
             }
-            Err(fault) if replay::active() => {
-                // The guest was kept from going there by an event, or jumped to where it could not.
-                if replay::catch_up(context) {
-                    from = From::Anywhere;
-                    continue;
-                }
-                context.signals.fault = Fault { signal: 0, ..fault }.into();
-                if !replay::fault(context) {
-                    replay::missing_code(context, pc);
-                }
-                from = From::Anywhere;
-            }
+            Err(_) if replay::active() => replay::missing_code(context, pc),
             Err(fault) => {
                 signals::deliver_fault(context, &fault.into());
                 from = From::Anywhere;
@@ -359,9 +371,12 @@ impl core::convert::From<Failure> for Trouble {
 }
 
 fn find_or_translate(engine: &mut Engine, pc: u64, from: From) -> Result<u32, Trouble> {
-    if !matches!(from, From::Step | From::CarefulStep)
-        && let Some(block) = engine.cache.find(pc)
-    {
+    let found = match from {
+        From::Step | From::CarefulStep => None,
+        From::Cut(instructions) => engine.cache.find_cut(pc, instructions),
+        _ => engine.cache.find(pc),
+    };
+    if let Some(block) = found {
         return Ok(block);
     }
     let fixed = fixed();
@@ -376,7 +391,11 @@ fn find_or_translate(engine: &mut Engine, pc: u64, from: From) -> Result<u32, Tr
 
 fn translate(engine: &mut Engine, pc: u64, from: From) -> Result<u32, Trouble> {
     let mut how = How {
-        step: matches!(from, From::Step | From::CarefulStep),
+        limit: match from {
+            From::Step | From::CarefulStep => Limit::Once,
+            From::Cut(instructions) => Limit::Cut(instructions),
+            _ => Limit::None,
+        },
         jump_entry: from == From::Jump,
         checked: false,
         careful: from == From::CarefulStep,
@@ -386,7 +405,7 @@ fn translate(engine: &mut Engine, pc: u64, from: From) -> Result<u32, Trouble> {
     for len in [in_page.min(crate::translate::MAX_GUEST_BYTES), in_page + 15] {
         let fault_at = fetchable(&engine.space, pc, len)?;
         let available = (fault_at - pc) as usize;
-        if !how.step {
+        if how.limit == Limit::None {
             how.checked = engine.cache.watch_code(&engine.space, pc, available);
         }
         let mut code = [0u8; crate::translate::MAX_GUEST_BYTES + 16];
@@ -400,7 +419,10 @@ fn translate(engine: &mut Engine, pc: u64, from: From) -> Result<u32, Trouble> {
             return Err(Trouble::Fault(Fault::beyond_file(pc)));
         }
         let space = &engine.space;
-        let peek = |address: u64, bytes: &mut [u8]| peek(space, address, bytes);
+        let peek = |address: u64, bytes: &mut [u8]| match replay::active() {
+            true => replay::peek(address, bytes),
+            false => peek(space, address, bytes),
+        };
         match (engine.translate)(engine.cache, pc, &code[..read], how, &peek) {
             Err(Failure::Fetch) if len > in_page || read < in_page => {
                 // The instruction runs into a page that cannot be executed.
@@ -411,9 +433,12 @@ fn translate(engine: &mut Engine, pc: u64, from: From) -> Result<u32, Trouble> {
             Err(Failure::Fetch) => {}
             other => {
                 let block = other?;
+                if replay::active() {
+                    replay::stream::describe(engine.cache, block);
+                }
                 if record::active() {
                     let len = engine.cache.blocks[block].guest_len as usize;
-                    if record::code(pc, &code[..len]) && !how.step {
+                    if record::code(pc, &code[..len]) && how.limit == Limit::None {
                         engine.cache.invalidate_overlapping(block);
                     }
                 }
@@ -494,7 +519,7 @@ fn learn(
             let entry = engine.cache.jump_entry(block)?;
             set_branch_table(context, pc, entry);
         }
-        From::Anywhere | From::Step | From::CarefulStep => {}
+        From::Anywhere | From::Crossing | From::Cut(_) | From::Step | From::CarefulStep => {}
     }
     Ok(())
 }
@@ -521,6 +546,13 @@ pub fn translate_precisely(context: &mut Context) {
     if engine.cache.make_precise() {
         flush(&mut engine, context);
     }
+}
+
+/// Other code is to be made from now on of what was translated already.
+pub fn translate_anew() {
+    let mut engine = engine();
+    engine.flush_wanted = true;
+    replay::instruct(engine.cache);
 }
 
 /// A block found its bytes changed.

@@ -145,6 +145,23 @@ pub fn advise_huge_pages(addr: u64, len: u64) {
     let _ = call!(__NR_madvise, addr, len, c::MADV_HUGEPAGE);
 }
 
+/// Marks with 1, else 0, which of the pages from an address on are in memory, as many as there are marks. A page that was
+/// swapped out is not.
+pub fn resident(addr: u64, marks: &mut [u8]) -> Result<()> {
+    call!(__NR_mincore, addr, marks.len() as u64 * PAGE, marks.as_mut_ptr())?;
+    marks.iter_mut().for_each(|mark| *mark &= 1);
+    Ok(())
+}
+
+/// Whether anything on this machine is swapped out.
+pub fn swap_in_use() -> bool {
+    /// Words of `struct sysinfo`: all swap space, and what is free of it.
+    const TOTAL: usize = 8;
+    const FREE: usize = 9;
+    let mut words = [0u64; 16];
+    call!(__NR_sysinfo, words.as_mut_ptr()).is_err() || words[TOTAL] != words[FREE]
+}
+
 /// Opens a file; `path` ends in NUL.
 pub fn open(path: &[u8], flags: u32, mode: u32) -> Result<i32> {
     open_at(c::AT_FDCWD, path, flags, mode)

@@ -121,6 +121,7 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
             guest_gs_selector: 0,
             guest_trap_flag: false,
             trap_armed: false,
+            stepped_pc: 0,
             step_begun: false,
             x87_environment: [0; 8],
             signals: ThreadSignals::new(mask),

@@ -7,23 +7,29 @@
 //! | key | value |
 //! | --- | --- |
 //! | `pc` | guest address of the code |
-//! | `policy` | `run` (unless told otherwise), `count` or `record` |
+//! | `policy` | `run` (unless told otherwise), `count`, `record` or `replay` |
 //! | `checked`, `jump entry`, `careful` | `yes`: the fields of the request |
 //! | `precise` | `yes`: the setting of the weaver |
+//! | `keeps flags` | `yes`: the field of the request |
+//! | `stream` | what a replay streams: any of `calls`, `writes` and `reads` |
+//! | `breakpoint` | an address in front of which a replay stops |
 //! | `behind` | code that follows the block and that the translator may look at |
 //!
 //! In a listing a place in the thread's context is shown as `gs:[0]` with its name behind it; any other `gs:[...]`
-//! is the shadow. A recording policy's cold code and sites follow the block.
+//! is the shadow. A recording or replaying policy's cold code and sites follow the block, then what a stream says of it.
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, IntelFormatter, Register};
+use retro_abi::replay::{Access, access, detail};
 use retro_engine::context::{self, CLOCK, Gpr, JUMP_TABLE, slot, spill_offset};
 use retro_engine::entry::target;
 use retro_engine::gs_offset;
 use retro_engine::policy::{Count, Policy, Run};
 use retro_engine::record::Record;
 use retro_engine::record::weave::{NO_REGISTER, Site};
+use retro_engine::replay::Replay;
+use retro_engine::replay::clock::CURSOR_WORD;
 use retro_engine::translate::address::Segment;
-use retro_engine::translate::emit::FLAGS_REGISTER;
+use retro_engine::translate::emit::{Emitter, FLAGS_REGISTER};
 use retro_engine::translate::{MAX_INSTRUCTIONS, NOT_INTACT, Request, Translator};
 use std::fmt::Write;
 use std::path::Path;
@@ -36,6 +42,9 @@ struct Case {
     jump_entry: bool,
     careful: bool,
     precise: bool,
+    keeps_flags: bool,
+    stream: u64,
+    breakpoints: Vec<u64>,
     code: Vec<u8>,
     behind: Vec<u8>,
 }
@@ -48,15 +57,29 @@ const COLD_DISTANCE: u64 = 0x8_0000;
 
 fn parse(text: &str) -> Case {
     let mut case = Case { policy: "run".into(), ..Case::default() };
+    let address = |value: &str| {
+        let digits = value.trim().trim_start_matches("0x").replace('_', "");
+        u64::from_str_radix(&digits, 16).unwrap()
+    };
     let hexadecimal = |digits: &str| -> Vec<u8> {
         digits.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
     };
     for line in text.lines() {
         let line = line.split('#').next().unwrap().trim();
         match line.split_once(':') {
-            Some(("pc", value)) => {
-                let digits = value.trim().trim_start_matches("0x").replace('_', "");
-                case.pc = u64::from_str_radix(&digits, 16).unwrap();
+            Some(("pc", value)) => case.pc = address(value),
+            Some(("breakpoint", value)) => case.breakpoints.push(address(value)),
+            Some(("keeps flags", value)) => case.keeps_flags = value.trim() == "yes",
+            Some(("stream", value)) => {
+                case.stream = detail::BLOCKS;
+                for word in value.split_whitespace() {
+                    case.stream |= match word {
+                        "calls" => detail::CALLS,
+                        "writes" => detail::WRITES,
+                        "reads" => detail::READS,
+                        other => panic!("no detail {other}"),
+                    };
+                }
             }
             Some(("policy", value)) => case.policy = value.trim().into(),
             Some(("checked", value)) => case.checked = value.trim() == "yes",
@@ -93,6 +116,7 @@ fn name_of_gs(displacement: i32) -> String {
         d if d == gs_offset!(guest_gs_base) => "guest_gs_base".into(),
         d if d == gs_offset!(x87_environment) => "x87_environment".into(),
         CLOCK => "clock".into(),
+        CURSOR_WORD => "cursor".into(),
         JUMP_TABLE => "jump_table".into(),
         d => panic!("emitted code uses gs:[{d}]"),
     }
@@ -172,25 +196,43 @@ fn listing(case: &Case) -> String {
         careful: case.careful,
         checked: case.checked,
         linkable: true,
+        keeps_flags: case.keeps_flags,
+        side_exits: case.policy == "replay" && case.stream == 0,
         cold_address: address + COLD_DISTANCE,
         first_site: FIRST_SITE,
         peek: &peek,
     };
     let mut translator = Translator::new();
     translator.weaver.settings.precise = case.precise;
+    translator.timekeeper.tracer.detail = case.stream;
+    translator.timekeeper.tracer.next = 0x5000;
+    translator.timekeeper.breakpoints = case.breakpoints.clone();
     match case.policy.as_str() {
         "run" => translate(&mut translator, &mut Run, &request),
         "count" => translate(&mut translator, &mut Count, &request),
         "record" => translate(&mut translator, &mut Record, &request),
+        "replay" => translate(&mut translator, &mut Replay, &request),
         other => panic!("no policy {other}"),
     }
     let mut out = String::new();
     print_block(&mut out, &translator, case.pc, address);
     print_spills(&mut out, &translator);
-    if case.policy == "record" {
-        print_cold(&mut out, &translator, address);
-        for (number, site) in (FIRST_SITE..).zip(&translator.weaver.sites) {
+    let woven = match case.policy.as_str() {
+        "record" => Some((&translator.weaver.cold, &translator.weaver.sites)),
+        "replay" => Some((&translator.timekeeper.cold, &translator.timekeeper.sites)),
+        _ => None,
+    };
+    if let Some((cold, sites)) = woven {
+        print_cold(&mut out, cold, address);
+        for (number, site) in (FIRST_SITE..).zip(sites) {
             let _ = writeln!(out, "site {number}: {}", describe(site, address));
+        }
+    }
+    if case.stream != 0 {
+        let tracer = &translator.timekeeper.tracer;
+        let _ = writeln!(out, "record of {} bytes, ending {}", tracer.len, tracer.ending);
+        for access in &tracer.accesses {
+            let _ = writeln!(out, "{}", describe_access(access));
         }
     }
     out
@@ -246,9 +288,26 @@ fn print_spills(out: &mut String, translator: &Translator) {
     }
 }
 
-fn print_cold(out: &mut String, translator: &Translator, address: u64) {
+fn describe_access(it: &Access) -> String {
+    let kind = match it.kind {
+        access::WRITE => "writes",
+        access::READ => "reads",
+        access::CALL => "calls",
+        _ => "returns",
+    };
+    let place = match it.base {
+        Access::ABSOLUTE => format!("{:#x}", it.displacement),
+        base => format!("[+{base:#x}] {:+}", it.displacement as i64),
+    };
+    let value = match it.value {
+        Access::NO_VALUE => String::new(),
+        at => format!(", value at +{at:#x}"),
+    };
+    format!("instruction {} {kind} {} bytes at {place}{value}", it.instruction, it.len)
+}
+
+fn print_cold(out: &mut String, cold: &Emitter, address: u64) {
     let mut formatter = IntelFormatter::new();
-    let cold = &translator.weaver.cold;
     assert_eq!(cold.address, address + COLD_DISTANCE);
     let _ = writeln!(out, "cold:");
     let mut decoder = Decoder::with_ip(64, &cold.bytes, cold.address, DecoderOptions::NONE);
@@ -267,7 +326,10 @@ fn name_of_register(number: u8) -> String {
 
 /// `guest pc, resume, what, time`
 fn describe(site: &Site, address: u64) -> String {
-    let mut text = format!("{:x}, resume +{:03x}", site.pc, site.resume - address);
+    let mut text = format!("{:x}", site.pc);
+    if site.resume != 0 {
+        let _ = write!(text, ", resume +{:03x}", site.resume - address);
+    }
     if site.len != 0 {
         let mut terms: Vec<String> = vec![];
         if site.base != NO_REGISTER {

@@ -8,7 +8,7 @@ use retro_abi::channel::Stream;
 use crate::Flaw;
 
 /// Version of the format of logs. Readers refuse any other.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// Bytes of either header.
 pub(crate) const HEADER_SIZE: usize = 64;

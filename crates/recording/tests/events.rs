@@ -76,6 +76,9 @@ impl Material {
             Kind::End => Event::End { how: small(0), code: small(1) },
             Kind::Code => Event::Code { address: number(0), bytes: string(0) },
             Kind::Inherit => Event::Inherit { log: number(0), time: number(1) },
+            Kind::MemorySum => {
+                Event::MemorySum { start: number(0), len: number(1), sum: number(2) }
+            }
             Kind::File => Event::File {
                 number: number(0),
                 device: number(1),

@@ -132,6 +132,11 @@ fn fields(event: &Event, shown: usize) -> Value {
             "path": lossy(path),
         }),
         Event::Inherit { log, time } => json!({ "from_log": log, "up_to": time }),
+        Event::MemorySum { start, len, sum } => json!({
+            "start": hex(start),
+            "length": len,
+            "sum": format!("{sum:016x}"),
+        }),
     }
 }
 

@@ -84,6 +84,11 @@ impl Line {
             }
             Event::File { .. } => file(event),
             Event::Inherit { log, time } => format!("code of log {log} up to {time}"),
+            Event::MemorySum { len: 0, .. } => "no sums of memory".to_string(),
+            Event::MemorySum { start, len, sum } => {
+                let end = start.saturating_add(len);
+                format!("memory {start:#x}-{end:#x} has the sum {sum:016x}")
+            }
         }
     }
 

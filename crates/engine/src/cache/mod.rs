@@ -22,6 +22,7 @@ use crate::entry::target;
 use crate::gs_offset;
 use crate::policy::Policy;
 use crate::record::weave;
+use crate::replay::stream::weave::Tracer;
 use crate::sys;
 use crate::table::Table;
 use crate::translate::emit::{Emitter, FLAGS_REGISTER, GS_BIAS, Site, SpillRange};
@@ -89,6 +90,11 @@ const NOT_COUNTED: u8 = u8::MAX;
 const COUNTED_FIRST: u8 = u8::MAX - 1;
 
 impl Block {
+    /// Guest instructions in it.
+    pub fn instructions(&self) -> u8 {
+        self.instructions
+    }
+
     /// First page it touches.
     pub fn first_page(&self) -> u64 {
         self.pc / PAGE
@@ -132,6 +138,8 @@ pub struct Position {
     pub block: u32,
     /// What the clock must be moved by if the block is left here.
     pub unsettled: i32,
+    /// Whether a replay's clock is in its register.
+    pub clock_in_register: bool,
 }
 
 /// Why a block could not be made.
@@ -200,6 +208,8 @@ pub struct CodeCache {
     sites: Arena<weave::Site>,
     /// Valid blocks by guest address.
     by_pc: Table,
+    /// Blocks that were cut short, by guest address and length; some may be invalid.
+    cut: Table,
     /// Jump entries by guest address: offsets from the start of the cache.
     jump_entries: Table,
     /// Code pages.
@@ -262,6 +272,7 @@ impl CodeCache {
             spills: Arena::new(4 * blocks)?,
             sites: Arena::new(4 * blocks)?,
             by_pc: Table::new(1 << 10),
+            cut: Table::new(1 << 4),
             jump_entries: Table::new(1 << 8),
             pages: pages::CodePages::new(),
             translator: Translator::new(),
@@ -284,9 +295,24 @@ impl CodeCache {
         cache
     }
 
+    /// Blocks end in front of these addresses, and leave for the engine there.
+    pub fn set_breakpoints(&mut self, addresses: alloc::vec::Vec<u64>) {
+        self.translator.timekeeper.breakpoints = addresses;
+    }
+
+    /// What weaves streams in.
+    pub fn tracer(&mut self) -> &mut Tracer {
+        &mut self.translator.timekeeper.tracer
+    }
+
     /// The valid block at a guest address.
     pub fn find(&self, pc: u64) -> Option<u32> {
         self.by_pc.get(pc)
+    }
+
+    /// The valid block with so many instructions at a guest address.
+    pub fn find_cut(&self, pc: u64, instructions: u8) -> Option<u32> {
+        self.cut.get(cut_key(pc, instructions)).filter(|&block| self.blocks[block].valid)
     }
 
     /// Cache address of a block's body.
@@ -318,7 +344,7 @@ impl CodeCache {
         Ok(())
     }
 
-    /// Translates a block and makes it known, unless it is a one-off (`step`).
+    /// Translates a block and makes it known, unless it is a one-off.
     pub fn translate<P: Policy>(
         &mut self,
         policy: &mut P,
@@ -332,13 +358,20 @@ impl CodeCache {
         let request = Request {
             pc,
             code,
-            max_instructions: if how.step { 1 } else { MAX_INSTRUCTIONS },
+            max_instructions: match how.limit {
+                Limit::None => MAX_INSTRUCTIONS,
+                Limit::Once => 1,
+                Limit::Cut(instructions) => (instructions as usize).clamp(1, MAX_INSTRUCTIONS),
+            },
             address: self.hot,
             first_exit,
             jump_entry: how.jump_entry,
             careful: how.careful,
-            checked: how.checked && !how.step,
-            linkable: !how.step,
+            checked: how.checked && how.limit == Limit::None,
+            linkable: how.limit == Limit::None,
+            keeps_flags: matches!(how.limit, Limit::Cut(_)),
+            // A stream's record is of the whole block.
+            side_exits: P::COUNTS_FIRST && !self.translator.timekeeper.tracer.active(),
             cold_address: self.cold,
             first_site: self.sites.len() as u32,
             peek,
@@ -353,12 +386,19 @@ impl CodeCache {
         let spills = self.spills.extend(&translator.out.spills).ok_or(Failure::Full)?;
         write_code(self.hot, &translator.out.bytes);
         let mut counted_at = NOT_COUNTED;
+        let cold_start = self.cold;
         if P::RECORDS || P::COUNTS_FIRST {
-            let weaver = &translator.weaver;
-            counted_at = if P::RECORDS { weaver.counted_at() as u8 } else { COUNTED_FIRST };
-            self.sites.extend(&weaver.sites).ok_or(Failure::Full)?;
-            write_code(self.cold, &weaver.cold.bytes);
-            self.cold += weaver.cold.here() as u64;
+            let (weaver, timekeeper) = (&translator.weaver, &translator.timekeeper);
+            let (sites, cold) = if P::RECORDS {
+                counted_at = weaver.counted_at() as u8;
+                (&weaver.sites, &weaver.cold)
+            } else {
+                counted_at = COUNTED_FIRST;
+                (&timekeeper.sites, &timekeeper.cold)
+            };
+            self.sites.extend(sites).ok_or(Failure::Full)?;
+            write_code(self.cold, &cold.bytes);
+            self.cold += cold.here() as u64;
         }
         let block = Block {
             pc,
@@ -384,9 +424,15 @@ impl CodeCache {
         self.counts.bytes += len as u64;
         self.hot += len as u64;
         HOT_END.store(self.hot, Ordering::Release);
-        self.add_exits(start)?;
-        if how.step {
-            return Ok(index);
+        self.add_exits(start, cold_start)?;
+        match how.limit {
+            Limit::Once => return Ok(index),
+            Limit::Cut(instructions) => {
+                self.cut.insert(cut_key(pc, instructions), index);
+                self.add_to_pages(index);
+                return Ok(index);
+            }
+            Limit::None => {}
         }
         self.by_pc.insert(pc, index);
         self.add_to_pages(index);
@@ -398,11 +444,15 @@ impl CodeCache {
         Ok(index)
     }
 
-    /// Creates records and stubs for the exits of the code just emitted at `start`.
-    fn add_exits(&mut self, start: u64) -> Result<(), Failure> {
+    /// Creates records and stubs for the exits of the code just emitted at `start`, and of its cold code.
+    fn add_exits(&mut self, start: u64, cold_start: u64) -> Result<(), Failure> {
         for position in 0..self.translator.out.exits.len() {
             let exit = self.translator.out.exits[position];
             self.add_exit(start, exit)?;
+        }
+        for position in 0..self.translator.timekeeper.cold.exits.len() {
+            let exit = self.translator.timekeeper.cold.exits[position];
+            self.add_exit(cold_start, exit)?;
         }
         Ok(())
     }
@@ -528,6 +578,7 @@ impl CodeCache {
         self.spills.clear();
         self.sites.clear();
         self.by_pc.clear();
+        self.cut.clear();
         self.jump_entries.clear();
         self.pages.forget_blocks();
         JUMP_LOOKUP.clear();
@@ -535,11 +586,28 @@ impl CodeCache {
     }
 }
 
+/// How much of a block is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Limit {
+    /// All of it.
+    #[default]
+    None,
+    /// A single instruction; it returns to the engine and is forgotten.
+    Once,
+    /// So many instructions, after which it returns to the engine.
+    Cut(u8),
+}
+
+/// Guest addresses have 47 bits.
+fn cut_key(pc: u64, instructions: u8) -> u64 {
+    pc | (instructions as u64) << 48
+}
+
 /// How a block is made.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct How {
-    /// A single instruction that returns to the engine and is forgotten.
-    pub step: bool,
+    /// How much of it.
+    pub limit: Limit,
     /// With an entry for indirect jumps in front.
     pub jump_entry: bool,
     /// Checking its own bytes.
@@ -639,14 +707,21 @@ pub fn recover(address: u64, registers: &mut Registers, saved: &Saved) -> Option
             let whole = if counted { block.instructions as i32 } else { 0 };
             let unsettled =
                 if block.counted_at == NOT_COUNTED { 0 } else { instruction as i32 - whole };
-            position = Some(Position { pc, boundary, guest_len, block: index as u32, unsettled });
+            position = Some(Position {
+                pc,
+                boundary,
+                guest_len,
+                block: index as u32,
+                unsettled,
+                clock_in_register: false,
+            });
             break;
         }
         pc += guest_len as u64;
         instruction += (guest_len != 0) as u8;
         start = end;
     }
-    let position = position?;
+    let mut position = position?;
     let ranges = &spills.as_slice()[block.spills as usize..][..block.spill_len as usize];
     let emitted = within + block.lead as u32;
     for range in ranges {
@@ -656,6 +731,7 @@ pub fn recover(address: u64, registers: &mut Registers, saved: &Saved) -> Option
                     with_saved_flags(registers.rflags, saved.spill[range.slot as usize]);
                 continue;
             }
+            position.clock_in_register |= range.slot == slot::CLOCK;
             let register = &mut registers.gpr[range.register as usize];
             *register = match range.slot {
                 GS_BIAS => register.wrapping_sub(saved.gs_base),

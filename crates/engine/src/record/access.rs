@@ -23,10 +23,15 @@ use retro_abi::log::Event;
 
 /// A range of memory that an instruction touches.
 #[derive(Clone, Copy, Debug)]
-struct Range {
-    address: u64,
-    len: usize,
-    written: bool,
+pub struct Range {
+    /// Where it is.
+    pub address: u64,
+    /// How long.
+    pub len: usize,
+    /// Whether it is written.
+    pub written: bool,
+    /// Whether it is read.
+    pub read: bool,
 }
 
 /// Decodes the instruction at a guest address.
@@ -150,7 +155,7 @@ impl Recorder {
 }
 
 /// The memory that an instruction touches with the registers as they are.
-fn ranges_of(context: &Context, guest: &Instruction) -> alloc::vec::Vec<Range> {
+pub fn ranges_of(context: &Context, guest: &Instruction) -> alloc::vec::Vec<Range> {
     let mut ranges = alloc::vec::Vec::new();
     let mut factory = InstructionInfoFactory::new();
     let mut image = None;
@@ -159,6 +164,7 @@ fn ranges_of(context: &Context, guest: &Instruction) -> alloc::vec::Vec<Range> {
             used.access(),
             OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
         );
+        let read = !matches!(used.access(), OpAccess::Write | OpAccess::CondWrite);
         if matches!(used.access(), OpAccess::None | OpAccess::NoMemAccess) {
             continue;
         }
@@ -172,7 +178,9 @@ fn ranges_of(context: &Context, guest: &Instruction) -> alloc::vec::Vec<Range> {
                 vectors(&mut image);
                 image
             });
-            gather(context, guest, used, len, written, image, &mut ranges);
+            for address in gather(context, used, image) {
+                ranges.push(Range { address, len, written, read });
+            }
             continue;
         }
         let Some(address) = used.virtual_address(0, |register, _, _| value_of(context, register))
@@ -180,38 +188,28 @@ fn ranges_of(context: &Context, guest: &Instruction) -> alloc::vec::Vec<Range> {
             continue;
         };
         let address = address.wrapping_add(bit_string_offset(context, guest));
-        ranges.push(Range { address, len, written });
+        ranges.push(Range { address, len, written, read });
     }
     ranges
 }
 
-fn gather(
-    context: &Context,
-    guest: &Instruction,
-    used: &UsedMemory,
-    len: usize,
-    written: bool,
-    image: &VectorImage,
-    ranges: &mut alloc::vec::Vec<Range>,
-) {
-    let _ = guest;
+/// The addresses of a gather or scatter.
+fn gather(context: &Context, used: &UsedMemory, image: &VectorImage) -> alloc::vec::Vec<u64> {
     let index_size = match used.vsib_size() {
         0 => 4,
         size => size as usize,
     };
     let count = used.index().size() / index_size;
-    for element in 0..count {
-        let address = used.virtual_address(element, |register, at, size| {
+    let address = |element| {
+        used.virtual_address(element, |register, at, size| {
             if register.is_vector_register() {
                 vector_element(image, register, at, size)
             } else {
                 value_of(context, register)
             }
-        });
-        if let Some(address) = address {
-            ranges.push(Range { address, len, written });
-        }
-    }
+        })
+    };
+    (0..count).filter_map(address).collect()
 }
 
 /// Element of a vector register in an image of `xsave` in standard form.

@@ -117,6 +117,7 @@ impl Recorder {
 
     /// Cuts an interval here.
     pub(super) fn reset(&mut self, context: &Context, space: &AddressSpace) {
+        self.log_memory_sums(space);
         for mapping in space.mappings() {
             if shadow::covers(mapping.start, mapping.end) {
                 shadow::clear(mapping.start, mapping.end);

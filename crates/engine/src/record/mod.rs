@@ -16,6 +16,7 @@
 //! | [`maps`] | address-space changes and file identities |
 //! | [`schedule`] | one thread at a time |
 //! | [`intervals`] | resets of the shadow, which make parts of the log independent |
+//! | [`sums`] | sums of the shadow, for replays to compare |
 //!
 //! Time is the number of guest instructions that the process has retired, whatever thread they belong to; an
 //! instruction's time is the number retired before it.
@@ -28,12 +29,14 @@
 pub mod access;
 pub mod channel;
 pub mod effects;
+mod handed_over;
 pub mod intervals;
 pub mod maps;
 pub mod process;
 pub mod schedule;
 pub mod shadow;
 pub mod strings;
+pub mod sums;
 pub mod weave;
 
 use crate::cache;
@@ -188,6 +191,26 @@ impl Recorder {
             let piece = &mut buffer[..want];
             let got = crate::guest_memory::read_partial(at, piece);
             self.mend_piece(time, at, &buffer[..got]);
+            at += want as u64;
+        }
+    }
+
+    /// Mends a range up to its first byte that cannot be read.
+    fn mend_readable(&mut self, time: u64, address: u64, len: u64) {
+        const PAGE: u64 = 4096;
+        let Some(end) = address.checked_add(len) else { return };
+        if !shadow::covers(address, end) {
+            return;
+        }
+        let mut buffer = [0u8; PAGE as usize];
+        let mut at = address;
+        while at < end {
+            let want = (end - at).min(PAGE - at % PAGE) as usize;
+            let got = crate::guest_memory::read_partial(at, &mut buffer[..want]);
+            self.mend_piece(time, at, &buffer[..got]);
+            if got < want {
+                return;
+            }
             at += want as u64;
         }
     }
@@ -393,7 +416,7 @@ pub fn settle(context: &mut Context) {
 
 fn move_clock(by: i64) {
     if crate::replay::active() {
-        return crate::replay::move_clock(by);
+        return crate::replay::clock::move_by(by);
     }
     with(|recorder| {
         let clock = &recorder.writer.header().clocks[0];
@@ -421,6 +444,10 @@ impl Events for Record {
         context.in_syscall = number as u32 + 1;
         with(|recorder| {
             recorder.event(Event::SyscallEnter { number, args, check });
+            let time = recorder.time();
+            handed_over::ranges(&GuestMemory, number as u32, &args, &mut |address, len| {
+                recorder.mend_readable(time, address, len);
+            });
             let counts = &recorder.writer.header().counts.syscalls;
             bump32(&counts[(number as usize).min(counts.len() - 1)]);
         });
@@ -509,6 +536,19 @@ pub fn signal(context: &Context, arrived: &Arrived, synchronous: bool, handler: 
 pub fn registers_changed(before: &Registers, after: &Registers) {
     let set = changed_registers(before, after);
     with(|recorder| recorder.event(Event::Registers(set)));
+}
+
+/// An instruction was executed under the guest's trap flag. If it has pushed the flags, it has pushed that one, too, which
+/// a replay does not set.
+pub fn stepped(context: &Context) {
+    const PUSHF: u8 = 0x9c;
+    let mut code = [0; 2];
+    if !active() || crate::guest_memory::read_partial(context.stepped_pc, &mut code) == 0 {
+        return;
+    }
+    if code[0] == PUSHF || matches!(code, [0x48 | 0x66, PUSHF]) {
+        wrote(context.registers.get(Gpr::Rsp), 8);
+    }
 }
 
 /// Code that is about to be executed for the first time, or in a new version; true if other code was there.

@@ -5,6 +5,7 @@ use super::intervals::Intervals;
 use super::{ACTIVE, Ahead, Recorder, STATE, WATCHING, schedule, shadow, with};
 use crate::context::{BRANCH_TABLE_BYTES, CONTEXT_AREA, Context, JUMP_TABLE};
 use crate::dispatch::engine;
+use crate::maps::AddressSpace;
 use crate::sys::{self, Result};
 use crate::threads;
 use crate::translate::MAX_INSTRUCTIONS;
@@ -213,7 +214,7 @@ pub fn end_thread(context: &mut Context, code: u64) {
     with(|recorder| recorder.event(event));
     if !schedule::shared() && super::active() {
         sys::set_signal_mask(!0);
-        with(|recorder| recorder.finish(ended::EXITED, code as u32 & 0xff));
+        finish(ended::EXITED, code as u32 & 0xff);
     }
 }
 
@@ -321,8 +322,8 @@ impl Recorder {
         true
     }
 
-    /// The process ends.
-    fn finish(&mut self, how: u32, code: u32) {
+    fn finish(&mut self, space: &AddressSpace, how: u32, code: u32) {
+        self.log_memory_sums(space);
         self.event(Event::End { how, code });
         let header = self.writer.header();
         header.end_code.store(code, Ordering::Relaxed);
@@ -347,25 +348,35 @@ impl Recorder {
     }
 }
 
+/// The process ends.
+fn finish(how: u32, code: u32) {
+    let engine = engine();
+    with(|recorder| recorder.finish(&engine.space, how, code));
+}
+
 /// The process ends by `exit_group`.
 pub fn exited(code: u64) {
     // A signal must not end it otherwise than the log says.
     if super::active() {
         sys::set_signal_mask(!0);
     }
-    with(|recorder| recorder.finish(ended::EXITED, code as u32 & 0xff));
+    finish(ended::EXITED, code as u32 & 0xff);
 }
 
 /// The process ends by a signal.
 pub fn killed(signal: u32) {
-    with(|recorder| recorder.finish(ended::SIGNALLED, signal));
+    finish(ended::SIGNALLED, signal);
 }
 
 /// What the engine of the next program must know.
 pub fn for_exec(borrowed: bool) -> Option<(SharedFile, PreviousLog)> {
     let packed = FILE.load(Ordering::Relaxed);
     let file = SharedFile { pid: (packed >> 32) as i32, fd: packed as u32 as i32 };
+    let engine = engine();
     with(|recorder| {
+        if !borrowed {
+            recorder.log_memory_sums(&engine.space);
+        }
         let slot = recorder.writer.slot() as u32;
         let channel = recorder.writer.channel();
         if !channel.is_reachable() {
@@ -397,7 +408,9 @@ pub fn leaves_alone(borrowed: bool) -> bool {
 /// A program is executed without the engine: the log ends, unless the caller only borrows it.
 pub fn native_exec(borrowed: bool) {
     if !borrowed {
+        let engine = engine();
         with(|recorder| {
+            recorder.log_memory_sums(&engine.space);
             let header = recorder.writer.header();
             header.ended.store(ended::STOPPED, Ordering::Relaxed);
         });

@@ -1,22 +1,28 @@
 //! What each event does to the replayed process, and what it is compared with.
 
-use super::{Player, frame, time};
+use super::{Player, memory, time};
 use crate::context::{Context, Gpr, Registers};
 use crate::record::{UNCERTAIN_FLAGS, VectorImage};
+use crate::signals::frame;
 use crate::sys;
 use alloc::boxed::Box;
 use linux_raw_sys::general as c;
-use retro_abi::layout::{GUEST_END, ISLAND_END, ISLAND_START, PAGE};
 use retro_abi::log::{Event, MapKind, RegisterSet, check_sum, register};
 
-/// A thread that does not run.
+/// The state of a thread.
 pub struct Thread {
-    id: u32,
-    registers: Registers,
-    fs_base: u64,
-    gs_base: u64,
-    image: Box<VectorImage>,
-    in_syscall: u32,
+    /// Its number.
+    pub id: u32,
+    /// Integer registers.
+    pub registers: Registers,
+    /// FS base.
+    pub fs_base: u64,
+    /// GS base as the guest sees it.
+    pub gs_base: u64,
+    /// Vector state.
+    pub image: Box<VectorImage>,
+    /// The system call it is in, by number plus one.
+    pub in_syscall: u32,
 }
 
 fn check_of(registers: &Registers, flags: u64) -> u32 {
@@ -25,28 +31,6 @@ fn check_of(registers: &Registers, flags: u64) -> u32 {
     values[16] = registers.rip;
     values[17] = registers.rflags & flags;
     check_sum(&values)
-}
-
-/// Whether memory there belongs to the guest.
-fn is_guest(start: u64, len: u64) -> bool {
-    let Some(end) = start.checked_add(len) else { return false };
-    start >= PAGE && end <= GUEST_END || start >= ISLAND_START && end <= ISLAND_END
-}
-
-fn write_memory(address: u64, bytes: &[u8]) -> bool {
-    if !is_guest(address, bytes.len() as u64) {
-        return false;
-    }
-    // SAFETY: guest memory is mapped as a whole, and the guest does not run now.
-    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
-    true
-}
-
-/// Makes guest memory zero: by whole pages.
-fn clear_memory(start: u64, len: u64) {
-    if len > 0 && is_guest(start, len) {
-        sys::advise(start & !(PAGE - 1), len.next_multiple_of(PAGE), c::MADV_DONTNEED);
-    }
 }
 
 fn set_registers(context: &mut Context, set: &RegisterSet) {
@@ -70,17 +54,9 @@ fn set_fs_base(context: &mut Context, base: u64) {
     let _ = sys::arch_prctl(sys::arch::SET_FS, base);
 }
 
-fn restore_image(image: &[u8]) -> bool {
-    let mut whole = VectorImage::new();
-    let len = image.len().min(whole.0.len());
-    whole.0[..len].copy_from_slice(&image[..len]);
-    // SAFETY: aligned and as large as any area; a malformed image is reported.
-    unsafe { crate::entry::restore_vectors(whole.0.as_ptr(), frame::features()) }
-}
-
 impl Player {
-    /// Applies all events of this time; the time of the next event, or `None` if the stretch is over.
-    pub fn apply(&mut self, context: &mut Context, now: u64) -> Option<u64> {
+    /// Applies all events of this time; says when the next one is.
+    pub fn apply(&mut self, context: &mut Context, now: u64) -> u64 {
         self.code.advance(now);
         self.drop_changed_blocks();
         loop {
@@ -88,7 +64,10 @@ impl Player {
                 if self.log.broken {
                     self.diverged(context, format_args!("the log cannot be decoded"));
                 }
-                return None;
+                // Beyond its last event nothing tells what the guest did: an interval that was recorded to its
+                // end has one there.
+                self.over = true;
+                return u64::MAX;
             };
             if time > now {
                 if context.in_syscall != 0 {
@@ -101,8 +80,7 @@ impl Player {
                         ),
                     );
                 }
-                let code = self.code.next_time().unwrap_or(u64::MAX);
-                return Some(time.min(code));
+                return time;
             }
             if time < now {
                 self.diverged(
@@ -139,7 +117,7 @@ impl Player {
     fn event(&mut self, context: &mut Context, event: &Event<'static>) {
         match *event {
             Event::Load { address, bytes } | Event::Write { address, bytes } => {
-                if !write_memory(address, bytes) {
+                if !memory::write(address, bytes) {
                     self.diverged(
                         context,
                         format_args!("the log writes outside the guest: {address:#x}"),
@@ -149,9 +127,7 @@ impl Player {
             Event::SyscallEnter { .. } => {}
             Event::SyscallExit { result } => self.exit_syscall(context, result),
             Event::Registers(ref set) => set_registers(context, set),
-            Event::Vectors { image } => {
-                restore_image(image);
-            }
+            Event::Vectors { image } => self.restore_vectors(context, image),
             Event::Signal { number, handler, check, .. } => {
                 let own = check_of(&context.registers, !UNCERTAIN_FLAGS);
                 if own != check {
@@ -181,6 +157,7 @@ impl Player {
                 context.in_syscall = 0;
             }
             Event::Interval { running, .. } => {
+                super::sums::interval_begins(!self.started);
                 if self.running == 0 {
                     self.running = running;
                 } else if self.running != running {
@@ -194,24 +171,26 @@ impl Player {
                 self.thread_state(context, thread, in_syscall, registers, image);
             }
             Event::Fork { .. } | Event::Start { .. } => {}
-            Event::End { .. } => context.in_syscall = 0,
+            Event::End { .. } => {
+                context.in_syscall = 0;
+                self.over = true;
+            }
             Event::Code { .. } | Event::File { .. } | Event::Inherit { .. } => {}
+            Event::MemorySum { start, len, sum } => self.compare_memory(context, start, len, sum),
         }
     }
 
     fn map(&mut self, context: &Context, kind: MapKind, start: u64, len: u64, offset: u64) {
-        if !is_guest(start, len) {
+        if !memory::is_guest(start, len) {
             self.diverged(context, format_args!("the log maps outside the guest: {start:#x}"));
         }
         match kind {
             MapKind::Protect => {}
-            MapKind::Map | MapKind::Unmap | MapKind::Discard => clear_memory(start, len),
+            MapKind::Map | MapKind::Unmap | MapKind::Discard => memory::clear(start, len),
             MapKind::Move => {
-                if !is_guest(offset, len) {
+                if !memory::relocate(offset, start, len) {
                     self.diverged(context, format_args!("the log moves what is not the guest's"));
                 }
-                // SAFETY: both ranges are guest memory, which is mapped as a whole.
-                unsafe { core::ptr::copy(offset as *const u8, start as *mut u8, len as usize) };
             }
         }
     }
@@ -234,7 +213,6 @@ impl Player {
                 }
                 self.log.take();
                 self.applied += 1;
-                self.entered = args;
             }
             Some((at, event)) => self.diverged(
                 context,
@@ -244,19 +222,20 @@ impl Player {
                 ),
             ),
             // The log ends here: the process was killed, or nobody recorded any more.
-            None => {}
+            None => self.over = true,
         }
+        self.limit = time();
     }
 
     fn exit_syscall(&mut self, context: &mut Context, result: u64) {
         const RT_SIGRETURN: u64 = 15;
         let number = (context.in_syscall as u64).wrapping_sub(1);
         context.in_syscall = 0;
-        let args = self.entered;
+        let [function, base] = [Gpr::Rdi, Gpr::Rsi].map(|r| context.registers.get(r));
         match number as u32 {
-            c::__NR_arch_prctl if result == 0 => match args[0] as u32 {
-                sys::arch::SET_FS => set_fs_base(context, args[1]),
-                sys::arch::SET_GS => context.guest_gs_base = args[1],
+            c::__NR_arch_prctl if result == 0 => match function as u32 {
+                sys::arch::SET_FS => set_fs_base(context, base),
+                sys::arch::SET_GS => context.guest_gs_base = base,
                 _ => {}
             },
             _ => {}
@@ -268,35 +247,17 @@ impl Player {
         context.registers.set(Gpr::Rax, result);
     }
 
-    /// Whether an event is due that has nothing to do with what the guest does here.
-    pub fn is_due(&self, now: u64) -> bool {
-        match self.log.peek() {
-            None => true,
-            Some((_, Event::Signal { synchronous: true, .. })) => false,
-            Some((at, _)) => at <= now,
-        }
-    }
-
-    /// Whether the log has a signal here.
-    pub fn expects_signal(&self, signal: u32) -> bool {
-        // Registers of a half-done string instruction, and what it has written, come first.
-        match self.log.peek() {
-            // Where there is no code, the log knows better why.
-            Some((at, Event::Signal { number, synchronous: true, .. })) => {
-                at == time() && (number == signal || signal == 0)
-            }
-            Some((at, Event::Registers(_) | Event::Write { .. } | Event::Vectors { .. })) => {
-                at == time()
-            }
-            _ => false,
-        }
+    /// Whether the log has a signal for what was just executed.
+    pub fn expects_trap(&self, signal: u32) -> bool {
+        matches!(self.log.peek(), Some((at, Event::Signal { number, synchronous: true, .. }))
+            if at == time() && number == signal)
     }
 
     /// The next event must tell the outcome of an instruction.
     pub fn expect_registers(&mut self, context: &Context) {
         match self.log.peek() {
             Some((at, Event::Registers(_))) if at == time() => {}
-            None => {}
+            None => self.over = true,
             Some((at, event)) => self.diverged(context, format_args!(
                 "the outcome of the instruction before {:#x} is not in the log; it has at {at}: {event:?}",
                 context.registers.rip
@@ -316,7 +277,7 @@ impl Player {
         context.guest_gs_base = next.gs_base;
         context.in_syscall = next.in_syscall;
         set_fs_base(context, next.fs_base);
-        restore_image(&next.image.0);
+        self.restore_vectors(context, &next.image.0);
         self.running = thread;
         let own = check_of(&context.registers, !UNCERTAIN_FLAGS);
         if own != check {
@@ -330,20 +291,53 @@ impl Player {
         }
     }
 
-    /// Keeps the state of the thread that has run so far.
-    fn keep_running(&mut self, context: &mut Context) {
+    fn restore_vectors(&self, context: &Context, image: &[u8]) {
+        let mut whole = VectorImage::new();
+        let len = image.len().min(whole.0.len());
+        whole.0[..len].copy_from_slice(&image[..len]);
+        // SAFETY: aligned and as large as any area; a malformed image is reported.
+        if !unsafe { crate::entry::restore_vectors(whole.0.as_ptr(), frame::features()) } {
+            self.diverged(
+                context,
+                format_args!("the log has vector state that this processor cannot hold"),
+            );
+        }
+    }
+
+    /// The state of the thread that runs.
+    fn running_state(&self, context: &Context) -> Thread {
         let mut image = Box::new(VectorImage::new());
         // SAFETY: aligned, zeroed and large enough.
         unsafe { crate::entry::save_vectors(image.0.as_mut_ptr(), frame::features()) };
-        self.threads.retain(|t| t.id != self.running);
-        self.threads.push(Thread {
+        Thread {
             id: self.running,
             registers: context.registers,
-            fs_base: context.guest_fs_base,
+            fs_base: sys::fs_base(),
             gs_base: context.guest_gs_base,
             image,
             in_syscall: context.in_syscall,
-        });
+        }
+    }
+
+    /// Keeps the state of the thread that has run so far.
+    fn keep_running(&mut self, context: &Context) {
+        let state = self.running_state(context);
+        self.threads.retain(|t| t.id != state.id);
+        self.threads.push(state);
+    }
+
+    /// The state of a thread, by number; 0 is the one that runs.
+    pub fn state_of(&self, context: &Context, thread: u32) -> Option<Thread> {
+        if thread == 0 || thread == self.running {
+            return Some(self.running_state(context));
+        }
+        let other = self.threads.iter().find(|t| t.id == thread)?;
+        Some(Thread { image: Box::new(VectorImage(other.image.0)), ..*other })
+    }
+
+    /// Numbers of the threads that do not run, with the system calls they are in.
+    pub fn others(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.threads.iter().filter(|t| t.id != self.running).map(|t| (t.id, t.in_syscall))
     }
 
     fn thread_state(
@@ -361,7 +355,7 @@ impl Player {
             self.started = true;
             set_registers(context, registers);
             context.in_syscall = in_syscall;
-            restore_image(image);
+            self.restore_vectors(context, image);
             return;
         }
         let mut state = Registers::default();

@@ -1,8 +1,9 @@
 //! The main stream as one sequence of events with times, whatever chunks it is cut into.
 
+use alloc::vec::Vec;
 use retro_abi::log::{Decoder, Event};
 
-/// Reads chunks one after the other (see [`retro_abi::replay`]).
+/// Reads chunks one after the other (see [`retro_abi::replay::ask::BEGIN`]).
 pub struct Chunks {
     rest: &'static [u8],
 }
@@ -30,19 +31,34 @@ impl Iterator for Chunks {
     }
 }
 
+/// The state to start from: chunks of events with their time.
+pub type State = Vec<(u64, &'static [u8])>;
+
 /// The events of the main stream.
 pub struct Log {
+    state: alloc::vec::IntoIter<(u64, &'static [u8])>,
     chunks: Chunks,
     current: Option<Decoder<'static>>,
     next: Option<(u64, Event<'static>)>,
+    /// Events up to then are part of the state.
+    after: Option<u64>,
+    skipping: bool,
     /// Whether a chunk could not be decoded.
     pub broken: bool,
 }
 
 impl Log {
-    /// Over a stream.
-    pub fn new(bytes: &'static [u8]) -> Log {
-        let mut log = Log { chunks: Chunks::new(bytes), current: None, next: None, broken: false };
+    /// Starts with a state, if there is one, and goes on with what a stream has `after` that time.
+    pub fn new(state: State, bytes: &'static [u8], after: u64) -> Log {
+        let mut log = Log {
+            after: (!state.is_empty()).then_some(after),
+            state: state.into_iter(),
+            chunks: Chunks::new(bytes),
+            current: None,
+            next: None,
+            skipping: false,
+            broken: false,
+        };
         log.read();
         log
     }
@@ -50,6 +66,7 @@ impl Log {
     fn read(&mut self) {
         loop {
             match self.current.as_mut().and_then(Iterator::next) {
+                Some(Ok((time, _))) if self.skipping && self.after.is_some_and(|t| time <= t) => {}
                 Some(Ok(event)) => {
                     self.next = Some(event);
                     return;
@@ -59,13 +76,17 @@ impl Log {
                     self.next = None;
                     return;
                 }
-                None => match self.chunks.next() {
-                    Some((base, chunk)) => self.current = Some(Decoder::new(chunk, base)),
-                    None => {
-                        self.next = None;
-                        return;
+                None => {
+                    let state = self.state.next();
+                    self.skipping = state.is_none();
+                    match state.or_else(|| self.chunks.next()) {
+                        Some((base, chunk)) => self.current = Some(Decoder::new(chunk, base)),
+                        None => {
+                            self.next = None;
+                            return;
+                        }
                     }
-                },
+                }
             }
         }
     }

@@ -37,15 +37,18 @@ const KILL: u32 = 0x8000_0000;
 /// Offsets in `struct seccomp_data`.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
+const FIRST_ARGUMENT: u32 = 16;
 const X86_64: u32 = 0xc000_003e;
 
-/// Memory of its own, its own end, its own signals, and complaints on the standard error stream.
-const ALLOWED: [u32; 16] = [
+/// Memory of its own, its own end, its own signals, the socket to its owner, and complaints on the standard error
+/// stream.
+const ALLOWED: [u32; 21] = [
     c::__NR_mmap,
     c::__NR_munmap,
     c::__NR_mprotect,
     c::__NR_mremap,
     c::__NR_madvise,
+    c::__NR_mincore,
     c::__NR_futex,
     c::__NR_arch_prctl,
     c::__NR_rt_sigreturn,
@@ -55,28 +58,37 @@ const ALLOWED: [u32; 16] = [
     c::__NR_write,
     c::__NR_getpid,
     c::__NR_gettid,
+    c::__NR_recvmsg,
+    c::__NR_sendmsg,
+    c::__NR_dup2,
+    c::__NR_close,
     c::__NR_exit,
     c::__NR_exit_group,
 ];
 
+/// The one way to make a process: a copy, for the owner.
+const COPY: u32 = c::CLONE_PARENT | c::SIGCHLD;
+
 /// Closes the door.
 pub fn enter() -> Result<()> {
+    const COUNT: usize = ALLOWED.len();
     let allow = Instruction { code: RETURN, if_true: 0, if_false: 0, value: ALLOW };
     let kill = Instruction { code: RETURN, if_true: 0, if_false: 0, value: KILL };
     let load = |value| Instruction { code: LOAD, if_true: 0, if_false: 0, value };
-    let mut filter = [kill; 6 + ALLOWED.len()];
-    let count = ALLOWED.len();
+    let skip_if_equal =
+        |value, skip: usize| Instruction { code: EQUAL, if_true: skip as u8, if_false: 0, value };
+    // What is not skipped to is the next instruction.
+    let mut filter = [kill; COUNT + 10];
     filter[0] = load(ARCHITECTURE);
-    // Another architecture goes to the last instruction but one, which kills.
-    filter[1] = Instruction { code: EQUAL, if_true: 1, if_false: 0, value: X86_64 };
-    filter[2] = kill;
+    filter[1] = skip_if_equal(X86_64, 1);
     filter[3] = load(NUMBER);
     for (index, &value) in ALLOWED.iter().enumerate() {
-        let if_true = (count - index) as u8;
-        filter[4 + index] = Instruction { code: EQUAL, if_true, if_false: 0, value };
+        filter[4 + index] = skip_if_equal(value, COUNT - index + 4);
     }
-    filter[4 + count] = kill;
-    filter[5 + count] = allow;
+    filter[4 + COUNT] = skip_if_equal(c::__NR_clone, 1);
+    filter[6 + COUNT] = load(FIRST_ARGUMENT);
+    filter[7 + COUNT] = skip_if_equal(COPY, 1);
+    filter[9 + COUNT] = allow;
     let program = Program { len: filter.len() as u16, filter: filter.as_ptr() };
     sys::prctl(p::PR_SET_NO_NEW_PRIVS, 1, 0, 0)?;
     const FILTER: u64 = 2;

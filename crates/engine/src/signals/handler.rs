@@ -78,8 +78,15 @@ pub fn current_context() -> &'static mut Context {
     }
 }
 
+/// The kernel starts a handler with the alignment check of whatever it interrupted; compiled code does not always align.
+fn clear_alignment_check() {
+    // SAFETY: leaves the stack as it was; the arithmetic flags are declared as changed.
+    unsafe { asm!("pushfq", "and dword ptr [rsp], 0xfffbffff", "popfq") };
+}
+
 /// The handler of all signals.
 pub extern "C" fn retro_signal_handler(signal: u32, info: &SigInfo, frame: &mut UserContext) {
+    clear_alignment_check();
     let context = current_context();
     let synchronous = info.code() > 0 && OWNED & set_of(signal) != 0 && signal != KICK_SIGNAL;
     if synchronous {
@@ -91,6 +98,10 @@ pub extern "C" fn retro_signal_handler(signal: u32, info: &SigInfo, frame: &mut 
 
 fn fault(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserContext) {
     let pc = frame.registers[index::RIP];
+    let store = frame.registers[index::ERROR] & super::Fault::WRITE != 0;
+    if signal == c::SIGSEGV && crate::replay::memory::supply(info.address(), store) {
+        return;
+    }
     if signal == c::SIGTRAP && info.code() == c::TRAP_TRACE as i32 && context.stepping != 0 {
         return step(context, frame);
     }
@@ -118,6 +129,10 @@ fn fault(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserCon
     let Some(position) = position else { engine_error(context, signal, info, frame) };
     registers.rip = position.pc + behind * position.guest_len as u64;
     context.registers = registers;
+    if crate::replay::active() {
+        let held = registers_of(frame);
+        crate::replay::clock::interrupted(context, &held, position.clock_in_register);
+    }
     context.unsettled = position.unsettled + behind as i32;
     let mut info = *info;
     if cache::contains(pc) && signal == c::SIGSEGV && crate::record::touches_shadow(pc) {

@@ -134,6 +134,14 @@ impl Emitter {
         self.address_bytes(register as u8, address);
     }
 
+    /// `mov dword address, value`
+    pub fn memory_immediate32(&mut self, address: &Address, value: u32) {
+        self.prefixes(4, Gpr::Rax, Segment::Flat, address);
+        self.raw(&[0xc7]);
+        self.address_bytes(0, address);
+        self.raw(&value.to_le_bytes());
+    }
+
     /// `mov qword gs:address, value`
     pub fn store_shadow_immediate(&mut self, address: &Address, value: i32) {
         self.prefixes(8, Gpr::Rax, Segment::Gs, address);
@@ -220,6 +228,11 @@ impl Emitter {
     /// `jg` to cold code.
     pub fn jump_if_greater(&mut self, to: u64) {
         self.conditional_to(0x8f, to);
+    }
+
+    /// `jcc` to an address that is known: cold code of the same block.
+    pub fn jump_if(&mut self, condition: u8, to: u64) {
+        self.conditional_to(0x80 | condition, to);
     }
 
     fn conditional_to(&mut self, opcode: u8, to: u64) {

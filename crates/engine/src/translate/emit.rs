@@ -150,6 +150,12 @@ impl Emitter {
         self.raw(&[value]);
     }
 
+    /// `add reg, value`, where the flags may be destroyed.
+    pub fn add_imm8(&mut self, register: Gpr, value: u8) {
+        let number = register as u8;
+        self.raw(&[0x48 | number >> 3, 0x83, 0xc0 | number & 7, value]);
+    }
+
     /// Puts the arithmetic flags into their slot: `lahf; seto al` with rax saved around them.
     pub fn save_flags(&mut self) {
         self.store_gs(Gpr::Rax, spill_offset(slot::FLAGS_RAX));
@@ -179,6 +185,12 @@ impl Emitter {
     /// Spills a register; [`Emitter::unspill`] with the returned mark ends the range.
     pub fn spill(&mut self, register: Gpr, slot: u8) -> SpillMark {
         self.store_gs(register, spill_offset(slot));
+        SpillMark { start: self.here(), register, slot }
+    }
+
+    /// Declares that a register has been spilled elsewhere; [`Emitter::unspill`] or [`Emitter::end_spill`] ends
+    /// the range.
+    pub fn mark(&self, register: Gpr, slot: u8) -> SpillMark {
         SpillMark { start: self.here(), register, slot }
     }
 
@@ -313,6 +325,17 @@ impl Emitter {
     pub fn jump_if_rcx_zero(&mut self) -> ShortLabel {
         self.raw(&[0xe3, 0]);
         ShortLabel(self.here())
+    }
+
+    /// `jmp` to a label that [`Emitter::bind`] sets.
+    pub fn jump_short(&mut self) -> ShortLabel {
+        self.raw(&[0xeb, 0]);
+        ShortLabel(self.here())
+    }
+
+    /// `bswap rcx; movzx ecx, cl`
+    pub fn highest_byte_of_rcx(&mut self) {
+        self.raw(&[0x48, 0x0f, 0xc9, 0x0f, 0xb6, 0xc9]);
     }
 
     /// Binds a short label here.

@@ -27,7 +27,8 @@ pub mod operand;
 use crate::context::{Gpr, slot};
 use crate::entry::target;
 use crate::policy::{Nondeterministic, Policy};
-use crate::record::weave::Weaver;
+use crate::record::weave::{self, Weaver};
+use crate::replay::weave::{Plan, Timekeeper};
 use alloc::vec::Vec;
 use classify::{Class, classify};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -39,6 +40,9 @@ use operand::OperandRewriter;
 
 /// Most guest instructions in one block.
 pub const MAX_INSTRUCTIONS: usize = 64;
+
+/// Most branches that a block goes on behind.
+const MOST_SIDE_EXITS: usize = 4;
 
 /// Most guest bytes in one block; more are never fetched.
 pub const MAX_GUEST_BYTES: usize = 512;
@@ -65,6 +69,10 @@ pub struct Request<'a> {
     pub checked: bool,
     /// Whether exits may be linked.
     pub linkable: bool,
+    /// Whether all flags are to be kept, even those that nothing needs.
+    pub keeps_flags: bool,
+    /// Whether a block goes on behind a conditional branch forwards, which is rarely taken.
+    pub side_exits: bool,
     /// Cache address of the cold code that a recording policy adds.
     pub cold_address: u64,
     /// Number that the first site of a recording policy will get.
@@ -107,7 +115,11 @@ pub struct Translator {
     pub instructions: usize,
     /// What a recording policy weaves in.
     pub weaver: Weaver,
+    /// What a replay policy weaves in.
+    pub timekeeper: Timekeeper,
     operands: OperandRewriter,
+    /// Whether the last instruction ends the block by itself.
+    terminated: bool,
     decoded: Vec<Instruction>,
     offsets: Vec<ConstantOffsets>,
     decoder_options: u32,
@@ -125,7 +137,9 @@ impl Translator {
             guest_len: 0,
             instructions: 0,
             weaver: Weaver::new(),
+            timekeeper: Timekeeper::new(),
             operands: OperandRewriter::new(),
+            terminated: false,
             decoded: Vec::with_capacity(MAX_INSTRUCTIONS),
             offsets: Vec::with_capacity(MAX_INSTRUCTIONS),
             decoder_options: decoder_options(),
@@ -139,6 +153,7 @@ impl Translator {
         request: &Request,
     ) -> Result<(), CannotTranslate> {
         let terminated = self.decode(request)?;
+        self.terminated = terminated;
         self.map.clear();
         self.out.begin(request.address, request.first_exit);
         if request.jump_entry {
@@ -159,10 +174,13 @@ impl Translator {
             self.weaver.begin(&self.decoded, &mut self.operands, cold, site, live);
         }
         if P::COUNTS_FIRST {
-            let (cold, site) = (request.cold_address, request.first_site);
-            let live = self.flags_live_at_end(request, terminated);
-            self.weaver.begin(&self.decoded, &mut self.operands, cold, site, live);
-            self.weaver.count_first(&mut self.out, request.pc);
+            let plan = Plan {
+                cold_address: request.cold_address,
+                first_site: request.first_site,
+                live: self.flags_live_at_start(request, terminated),
+                keeps_flags: request.keeps_flags,
+            };
+            self.timekeeper.begin(&mut self.out, &mut self.operands, &self.decoded, &plan);
         }
         // What instrumentation has destroyed is whole again only behind the first instruction: then there
         // is no boundary in front of it.
@@ -210,8 +228,14 @@ impl Translator {
                     start = self.out.here();
                 }
             }
+            if P::COUNTS_FIRST {
+                self.timekeeper.leave(&mut self.out);
+            }
             self.out.exit_jump(request.pc + self.guest_len as u64, request.linkable);
             self.map.push(boundary(self.out.here() - start));
+        }
+        if P::COUNTS_FIRST {
+            self.timekeeper.end(&mut self.out);
         }
         Ok(())
     }
@@ -222,6 +246,8 @@ impl Translator {
         self.offsets.clear();
         let mut decoder = Decoder::with_ip(64, request.code, request.pc, self.decoder_options);
         let mut terminated = false;
+        let mut used = operand::GprSet::default();
+        let mut side_exits = 0;
         while self.decoded.len() < request.max_instructions && decoder.can_decode() {
             let position = decoder.position();
             let mut guest = decoder.decode();
@@ -243,10 +269,25 @@ impl Translator {
                 let _ = decoder.set_position(position);
                 break;
             }
+            if self.timekeeper.tracer.active()
+                && self.timekeeper.tracer.ends_before(&mut self.operands, &guest, &mut used)
+                && !self.decoded.is_empty()
+            {
+                let _ = decoder.set_position(position);
+                break;
+            }
             self.decoded.push(guest);
             self.offsets.push(decoder.get_constant_offsets(&guest));
-            if guest.is_invalid() || !continues(&guest) {
+            if request.side_exits && side_exits < MOST_SIDE_EXITS && is_side_exit(&guest) {
+                side_exits += 1;
+            } else if guest.is_invalid() || !continues(&guest) {
                 terminated = true;
+                break;
+            }
+            if self.timekeeper.tracer.active()
+                && self.timekeeper.tracer.is_loose(&mut self.operands, &guest)
+                || self.timekeeper.breaks_at(guest.next_ip())
+            {
                 break;
             }
             if request.checked && self.writes_memory(&guest) {
@@ -261,41 +302,53 @@ impl Translator {
         Ok(terminated)
     }
 
-    /// Flags that matter behind the block, as far as the code that follows tells.
+    /// Flags that matter at an address, as far as the code there tells.
+    fn flags_live_at(&self, request: &Request, address: u64) -> u32 {
+        const LOOK: usize = 8;
+        let mut bytes = [0u8; 64];
+        let available = (request.peek)(address, &mut bytes);
+        let mut ahead = [Instruction::default(); LOOK];
+        let mut found = 0;
+        let mut decoder = Decoder::with_ip(64, &bytes[..available], address, self.decoder_options);
+        while found < LOOK && decoder.can_decode() {
+            decoder.decode_out(&mut ahead[found]);
+            if decoder.last_error() != DecoderError::None {
+                break;
+            }
+            found += 1;
+            if ahead[found - 1].flow_control() != FlowControl::Next {
+                break;
+            }
+        }
+        weave::live_at(&ahead[..found])
+    }
+
+    /// Flags that matter behind the block.
     fn flags_live_at_end(&self, request: &Request, terminated: bool) -> u32 {
-        let all = crate::record::weave::ARITHMETIC;
         let last = &self.decoded[self.decoded.len() - 1];
         if self.weaver.settings.precise || request.checked {
-            return all;
+            return weave::ARITHMETIC;
         }
-        let live_at = |address: u64| {
-            const LOOK: usize = 8;
-            let mut bytes = [0u8; 64];
-            let available = (request.peek)(address, &mut bytes);
-            let mut ahead = [Instruction::default(); LOOK];
-            let mut found = 0;
-            let mut decoder =
-                Decoder::with_ip(64, &bytes[..available], address, self.decoder_options);
-            while found < LOOK && decoder.can_decode() {
-                decoder.decode_out(&mut ahead[found]);
-                if decoder.last_error() != DecoderError::None {
-                    break;
-                }
-                found += 1;
-                if ahead[found - 1].flow_control() != FlowControl::Next {
-                    break;
-                }
-            }
-            crate::record::weave::live_at(&ahead[..found])
-        };
+        let live_at = |address| self.flags_live_at(request, address);
         if !terminated {
             return live_at(last.next_ip());
         }
         match classify(last) {
             Class::Jump | Class::Call => live_at(last.near_branch_target()),
             Class::Conditional => live_at(last.near_branch_target()) | live_at(last.next_ip()),
-            _ => all,
+            _ => weave::ARITHMETIC,
         }
+    }
+
+    /// Flags that matter in front of the block.
+    fn flags_live_at_start(&self, request: &Request, terminated: bool) -> u32 {
+        let at_end = self.flags_live_at_end(request, terminated);
+        self.decoded.iter().rev().fold(at_end, |mut live, guest| {
+            if request.side_exits && is_side_exit(guest) {
+                live |= self.flags_live_at(request, guest.near_branch_target());
+            }
+            weave::flags_live_before(guest, live)
+        })
     }
 
     fn writes_memory(&mut self, guest: &Instruction) -> bool {
@@ -331,6 +384,20 @@ impl Translator {
             return;
         }
         let class = classify(guest);
+        if P::COUNTS_FIRST && self.timekeeper.tracer.active() {
+            if self.timekeeper.tracer.is_loose(&mut self.operands, guest) {
+                let (operands, offsets) = (&mut self.operands, self.offsets[index]);
+                self.timekeeper.loose(&mut self.out, pc, |out| {
+                    if operand::is_position_independent(guest) {
+                        out.raw(bytes);
+                    } else if !operands.emit(out, guest, bytes, &offsets) {
+                        out.raw(&[0x0f, 0x0b]);
+                    }
+                });
+                return;
+            }
+            self.timekeeper.tracer.before(&mut self.out, &mut self.operands, guest, index);
+        }
         if P::RECORDS {
             if class == Class::Plain && guest.flow_control() == FlowControl::Next {
                 let offsets = self.offsets[index];
@@ -339,6 +406,21 @@ impl Translator {
             }
             self.weaver.leave(&mut self.out);
         }
+        let last = index + 1 == self.decoded.len() && self.terminated;
+        if request.side_exits && is_side_exit(guest) && !last {
+            let condition = guest.condition_code() as u8 - 1;
+            let rest = (self.decoded.len() - index - 1) as i32;
+            let target = guest.near_branch_target();
+            self.timekeeper.side_exit(&mut self.out, condition, target, rest, linkable);
+            return;
+        }
+        let uses_registers = match class {
+            Class::Plain => guest.flow_control() == FlowControl::Next,
+            _ => matches!(class, Class::SaveX87 | Class::IndirectJump | Class::IndirectCall),
+        };
+        if P::COUNTS_FIRST && !uses_registers {
+            self.timekeeper.leave(&mut self.out);
+        }
         match class {
             Class::Plain => {
                 if operand::is_position_independent(guest) {
@@ -346,8 +428,14 @@ impl Translator {
                 } else {
                     let offsets = self.offsets[index];
                     if !self.operands.emit(&mut self.out, guest, bytes, &offsets) {
+                        if P::COUNTS_FIRST {
+                            self.timekeeper.leave(&mut self.out);
+                        }
                         self.out.exit_fixed(pc, target::exit_emulate());
                     }
+                }
+                if P::COUNTS_FIRST && self.timekeeper.tracer.active() {
+                    self.timekeeper.tracer.after(&mut self.out, &mut self.operands, guest);
                 }
                 if P::ACCESSES {
                     let memory = self.operands.accesses(guest);
@@ -367,6 +455,7 @@ impl Translator {
             }
             // What is stored depends on the processor's whims: a replay takes all of it from the log.
             Class::SaveX87 if P::COUNTS_FIRST && classify::only_stores(guest) => {
+                self.timekeeper.leave(&mut self.out);
                 self.out.exit_fixed(pc, target::exit_emulate());
             }
             Class::SaveX87 => {
@@ -378,6 +467,9 @@ impl Translator {
                     self.out.raw(bytes);
                 } else if !self.operands.emit(&mut self.out, guest, bytes, &offsets) {
                     self.out.raw(&[0x0f, 0x0b]);
+                }
+                if P::COUNTS_FIRST {
+                    self.timekeeper.leave(&mut self.out);
                 }
                 self.out.exit_fixed(pc, target::exit_emulate());
             }
@@ -435,6 +527,9 @@ impl Translator {
                 } else {
                     self.operands.emit_branch_target(out, guest, bytes, &offsets)
                 };
+                if P::COUNTS_FIRST {
+                    self.timekeeper.leave(out);
+                }
                 if !done {
                     out.exit_fixed(pc, target::exit_emulate());
                 }
@@ -474,6 +569,11 @@ pub fn decoder_options() -> u32 {
 
 fn boundary(cache_len: usize) -> MapEntry {
     MapEntry { guest_len: 0, cache_len: cache_len as u16 }
+}
+
+/// Whether an instruction may be one that a block goes on behind: compilers put the likely path behind a branch.
+fn is_side_exit(guest: &Instruction) -> bool {
+    classify(guest) == Class::Conditional && guest.near_branch_target() > guest.ip()
 }
 
 /// Whether the next instruction belongs to the same block.

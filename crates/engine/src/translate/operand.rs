@@ -106,6 +106,18 @@ impl OperandRewriter {
             .any(|r| !matches!(r.access(), Read | CondRead | NoMemAccess | None))
     }
 
+    /// The general-purpose registers an instruction changes.
+    pub fn written_registers(&mut self, guest: &Instruction) -> GprSet {
+        use iced_x86::OpAccess::{CondRead, NoMemAccess, None, Read};
+        let mut written = GprSet::default();
+        for used in self.info.info(guest).used_registers() {
+            if !matches!(used.access(), Read | CondRead | NoMemAccess | None) {
+                written.add(used.register());
+            }
+        }
+        written
+    }
+
     /// What an instruction overwrites before anybody can look.
     pub fn dead_before(&mut self, guest: &Instruction) -> Dead {
         liveness::dead_before(&mut self.info, guest)

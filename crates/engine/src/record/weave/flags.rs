@@ -73,7 +73,7 @@ fn defined_flags(guest: &Instruction) -> u32 {
 }
 
 /// Flags that matter in front of an instruction, if `after` matter behind it.
-pub(super) fn live_before(guest: &Instruction, after: u32) -> u32 {
+pub fn live_before(guest: &Instruction, after: u32) -> u32 {
     match classify(guest) {
         Class::Plain if guest.flow_control() == FlowControl::Next => {
             after & !overwritten(guest) | read(guest)

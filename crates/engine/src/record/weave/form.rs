@@ -41,7 +41,7 @@ pub(super) fn is_high_byte(register: Register) -> bool {
 }
 
 /// Sizes that pieces of 8, 4, 2 and 1 bytes cover well.
-pub(super) fn is_plain_size(len: usize) -> bool {
+pub fn is_plain_size(len: usize) -> bool {
     matches!(len, 1 | 2 | 4 | 6 | 8 | 10 | 16 | 32 | 64)
 }
 

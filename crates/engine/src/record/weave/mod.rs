@@ -37,8 +37,8 @@ mod form;
 mod operand;
 mod transfer;
 
-pub use flags::live_at;
-pub use form::{is_masked, is_repeated_string};
+pub use flags::{live_at, live_before as flags_live_before};
+pub use form::{is_masked, is_plain_size, is_repeated_string};
 
 use flags::live_before;
 use form::{Form, exchanged, has_high_byte, is_x87};
@@ -251,25 +251,6 @@ impl Weaver {
         let stub = self.cold.next_address();
         out.jump_if_not_negative(stub);
         let site = Site { resume: out.next_address(), ..self.site(pc) };
-        self.leave_for(site, target::exit_deadline());
-    }
-
-    /// Counts the block before anything of it runs; leaves if it would run past the deadline.
-    pub fn count_first(&mut self, out: &mut Emitter, pc: u64) {
-        self.index = 0;
-        let live = self.live[0] != 0;
-        if live {
-            out.save_flags();
-        }
-        self.counted = Some(0);
-        out.add_gs_imm8(CLOCK, self.instructions as u8);
-        out.jump_if_greater(self.cold.next_address());
-        let site = self.site(pc);
-        if live {
-            out.restore_flags();
-            self.cold.restore_flags();
-        }
-        self.wrong = 0;
         self.leave_for(site, target::exit_deadline());
     }
 

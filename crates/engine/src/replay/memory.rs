@@ -1,0 +1,265 @@
+//! The guest's memory in a replay: as a whole, in pieces that are fetched when touched, or watched for changes.
+//!
+//! Plain, it is one mapping of zeroes that takes what the log and the guest write. *Lazy*, nothing of it can be
+//! accessed at first; the fault on the first access to a piece asks the owner for its pages. *Tracked*, it can be read
+//! only; the fault on the first store to a piece notes the piece and lets the store go on.
+//!
+//! Invariants: all faults are resolved in the signal handler, before anybody sees them. What the handler needs is behind
+//! a lock that is never held while guest memory is touched.
+
+use super::{socket, stream};
+use crate::lock::Lock;
+use crate::sys::{self, Result};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
+use linux_raw_sys::general as c;
+use retro_abi::layout::{GUEST_END, GUEST_MIN, ISLAND_END, ISLAND_START, PAGE};
+use retro_abi::memory_sum;
+use retro_abi::replay::{Header, MAX_PAYLOAD, PIECE, ask, begin, tell};
+
+/// All that a guest can have.
+pub const RANGES: [(u64, u64); 2] = [(GUEST_MIN, GUEST_END), (ISLAND_START, ISLAND_END)];
+
+/// When the kernel has no room for another mapping, this much is made accessible at once.
+const LARGE_PIECE: u64 = 64 << 20;
+
+const READ: u32 = c::PROT_READ;
+const READ_WRITE: u32 = c::PROT_READ | c::PROT_WRITE;
+
+/// Ranges that do not touch each other, by their start.
+struct Ranges(BTreeMap<u64, u64>);
+
+impl Ranges {
+    fn contains(&self, address: u64) -> bool {
+        self.0.range(..=address).next_back().is_some_and(|(_, &end)| address < end)
+    }
+
+    fn insert(&mut self, mut start: u64, mut end: u64) {
+        while let Some((&other, &other_end)) = self.0.range(..=end).next_back()
+            && other_end >= start
+        {
+            start = start.min(other);
+            end = end.max(other_end);
+            self.0.remove(&other);
+        }
+        self.0.insert(start, end);
+    }
+}
+
+struct Pages {
+    lazy: bool,
+    tracked: bool,
+    /// What was fetched, if lazy.
+    present: Ranges,
+    /// What can be written, if tracked.
+    changed: Vec<(u64, u64)>,
+    /// What has become zero, if tracked.
+    cleared: Vec<(u64, u64)>,
+    /// Sums of the pages that the owner knows; zero pages are left out.
+    known: BTreeMap<u64, u64>,
+}
+
+static PAGES: Lock<Pages> = Lock::new(Pages {
+    lazy: false,
+    tracked: false,
+    present: Ranges(BTreeMap::new()),
+    changed: Vec::new(),
+    cleared: Vec::new(),
+    known: BTreeMap::new(),
+});
+
+/// Whether faults are to be looked at.
+static WATCHED: AtomicBool = AtomicBool::new(false);
+
+/// Whether memory holds what it should only where it was touched.
+pub fn lazy() -> bool {
+    WATCHED.load(Ordering::Relaxed) && PAGES.lock().lazy
+}
+
+/// Whether memory there belongs to the guest.
+pub fn is_guest(start: u64, len: u64) -> bool {
+    let Some(end) = start.checked_add(len) else { return false };
+    RANGES.iter().any(|&(first, last)| start >= first && end <= last)
+}
+
+/// Maps everything, with `flags` of [`begin`].
+pub fn create(flags: u64) -> Result<()> {
+    let mut pages = PAGES.lock();
+    pages.lazy = flags & begin::LAZY != 0;
+    pages.tracked = flags & begin::TRACK != 0;
+    let prot = match (pages.lazy, pages.tracked) {
+        (true, _) => c::PROT_NONE,
+        (_, true) => READ,
+        _ => READ_WRITE,
+    };
+    WATCHED.store(prot != READ_WRITE, Ordering::Relaxed);
+    for (start, end) in RANGES {
+        let flags = c::MAP_PRIVATE | c::MAP_ANONYMOUS | c::MAP_NORESERVE | c::MAP_FIXED_NOREPLACE;
+        // SAFETY: MAP_FIXED_NOREPLACE never replaces a mapping.
+        unsafe { sys::mmap(start, end - start, prot, flags, -1, 0)? };
+    }
+    Ok(())
+}
+
+/// Makes memory accessible that was touched for the first time; false if that is not what the fault is about.
+/// Called by the signal handler.
+pub fn supply(address: u64, write: bool) -> bool {
+    if !WATCHED.load(Ordering::Relaxed) || !is_guest(address, 1) {
+        return false;
+    }
+    let mut pages = PAGES.lock();
+    let absent = pages.lazy && !pages.present.contains(address);
+    let first_store = write && pages.tracked;
+    if !absent && !first_store {
+        return false;
+    }
+    let mut start = address & !(PIECE - 1);
+    let mut end = start + PIECE;
+    if protect(start, end, READ_WRITE).is_err() {
+        start = address & !(LARGE_PIECE - 1);
+        end = start + LARGE_PIECE;
+        if protect(start.max(GUEST_MIN), end, READ_WRITE).is_err() {
+            return false;
+        }
+        start = start.max(GUEST_MIN);
+    }
+    if pages.lazy {
+        for piece in (start..end).step_by(PIECE as usize) {
+            if !pages.present.contains(piece) {
+                fetch(piece);
+            }
+        }
+        pages.present.insert(start, end);
+    }
+    if pages.tracked {
+        pages.changed.push((start, end));
+    }
+    true
+}
+
+fn protect(start: u64, end: u64, prot: u32) -> Result<()> {
+    // SAFETY: guest memory, which no reference points to.
+    unsafe { sys::mprotect(start, end - start, prot) }
+}
+
+/// Asks for a piece, which is accessible and zero.
+fn fetch(piece: u64) {
+    static ANSWER: Lock<[u8; MAX_PAYLOAD]> = Lock::new([0; MAX_PAYLOAD]);
+    let mut payload = ANSWER.lock();
+    socket::send(Header::new(tell::NEED, [piece]), &[]);
+    let message = loop {
+        let Some(message) = socket::receive(&mut payload) else { sys::exit_group(1) };
+        if message.header.kind() != ask::GO_ON {
+            break message;
+        }
+        stream::was_read();
+    };
+    let [kind, address, mask, ..] = message.header.0;
+    if kind != ask::PAGES || address != piece {
+        sys::complain(format_args!(
+            "the owner of this replay does not send the page it was asked for"
+        ));
+        sys::exit_group(125);
+    }
+    let mut pages = payload[..message.len].chunks_exact(PAGE as usize);
+    for index in (0..PIECE / PAGE).filter(|index| mask >> index & 1 != 0) {
+        let Some(page) = pages.next() else { break };
+        let to = (piece + index * PAGE) as *mut u8;
+        // SAFETY: guest memory that was just made writable.
+        unsafe { core::ptr::copy_nonoverlapping(page.as_ptr(), to, page.len()) };
+    }
+}
+
+/// Writes guest memory; false if it is not the guest's.
+pub fn write(address: u64, bytes: &[u8]) -> bool {
+    if !is_guest(address, bytes.len() as u64) {
+        return false;
+    }
+    // SAFETY: guest memory is mapped as a whole, and the guest does not run now.
+    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
+    true
+}
+
+/// Moves guest memory; false if it is not the guest's.
+pub fn relocate(from: u64, to: u64, len: u64) -> bool {
+    if !is_guest(from, len) || !is_guest(to, len) {
+        return false;
+    }
+    // SAFETY: both ranges are guest memory, which is mapped as a whole.
+    unsafe { core::ptr::copy(from as *const u8, to as *mut u8, len as usize) };
+    true
+}
+
+/// Makes guest memory zero, by whole pages.
+pub fn clear(start: u64, len: u64) {
+    if len == 0 || !is_guest(start, len) {
+        return;
+    }
+    let (start, end) = (start & !(PAGE - 1), (start + len).next_multiple_of(PAGE));
+    if lazy() {
+        need_not_fetch(start, end);
+    }
+    sys::advise(start, end - start, c::MADV_DONTNEED);
+    let mut pages = PAGES.lock();
+    if pages.tracked {
+        pages.cleared.push((start, end));
+    }
+}
+
+/// A range is about to be cleared: what is around it in the same pieces is fetched, the rest need not be.
+fn need_not_fetch(start: u64, end: u64) {
+    let (first, last) = (start & !(PIECE - 1), end.next_multiple_of(PIECE));
+    for edge in [first, last - PIECE] {
+        // SAFETY: guest memory is mapped as a whole.
+        unsafe { (edge as *const u8).read_volatile() };
+    }
+    let mut pages = PAGES.lock();
+    pages.present.insert(first, last);
+    // What cannot be made accessible now is when it is touched: it is not zero by accident.
+    let _ = protect(first, last, if pages.tracked { READ } else { READ_WRITE });
+}
+
+/// Reads guest memory as far as there can be any.
+pub fn read(address: u64, bytes: &mut [u8]) -> usize {
+    if is_guest(address, bytes.len() as u64) {
+        crate::guest_memory::read_partial(address, bytes)
+    } else {
+        0
+    }
+}
+
+/// Sends the pages that are not what the owner knows, and starts over.
+pub fn send_changes() {
+    let changed = core::mem::take(&mut PAGES.lock().changed);
+    let cleared = core::mem::take(&mut PAGES.lock().cleared);
+    let mut known = core::mem::take(&mut PAGES.lock().known);
+    for (start, end) in cleared {
+        let gone: Vec<u64> = known.range(start..end).map(|(&page, _)| page).collect();
+        for page in gone {
+            send_page(&mut known, page);
+        }
+    }
+    for &(start, end) in &changed {
+        for page in (start..end).step_by(PAGE as usize) {
+            send_page(&mut known, page);
+        }
+    }
+    PAGES.lock().known = known;
+    for (start, end) in changed {
+        // Where that fails the pages are sent again next time: they are not forgotten.
+        if protect(start, end, READ).is_err() {
+            PAGES.lock().changed.push((start, end));
+        }
+    }
+}
+
+fn send_page(known: &mut BTreeMap<u64, u64>, page: u64) {
+    // SAFETY: guest memory is mapped as a whole, and the guest does not run now.
+    let bytes = unsafe { &*(page as *const [u8; PAGE as usize]) };
+    let sum = memory_sum::of_page(page, bytes);
+    let before = if sum == 0 { known.remove(&page) } else { known.insert(page, sum) };
+    if before.unwrap_or(0) != sum {
+        socket::send(Header::new(tell::PAGES, [page]), bytes);
+    }
+}
