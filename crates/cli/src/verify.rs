@@ -3,6 +3,7 @@
 //! Every interval of every process is replayed alone, in a process of its own, as many at once as there are
 //! processors.
 
+use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use retro_recording::{Recording, SegmentRef};
-use retro_replayer::{Replayed, Verdict, intervals, replay};
+use retro_recording::Recording;
+use retro_replayer::{Interval, Replayed, Replayer, Verdict};
 use serde_json::json;
 
 use crate::arguments::VerifyOptions;
@@ -24,14 +25,16 @@ use crate::{Completeness, engine_file, quantity, selection};
 /// An interval of a log.
 struct Stretch {
     log: u64,
-    interval: u64,
-    segments: Vec<SegmentRef>,
+    interval: Interval,
 }
 
 /// What was found.
 #[derive(Default)]
 struct Found {
-    events: u64,
+    /// Events applied, by log.
+    events: BTreeMap<u64, u64>,
+    windows: u64,
+    instructions: u64,
     /// The first stretch, in the order of the recording, that is not what was recorded.
     worst: Option<(usize, Replayed)>,
     error: Option<retro_replayer::Error>,
@@ -40,38 +43,42 @@ struct Found {
 /// Verifies a recording.
 pub fn verify(options: &VerifyOptions) -> Result<Completeness> {
     let recording = selection::open(options.recording.as_deref())?;
-    let stretches = stretches(&recording);
     let file = engine_file::open()?;
     let engine = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let replayer = Replayer::open(recording, engine);
+    let stretches = stretches(&replayer)?;
     let begun = Instant::now();
-    let found = replay_all(&recording, &stretches, &engine);
+    let found = replay_all(&replayer, &stretches);
     let wall = begun.elapsed();
     if let Some(error) = found.error {
         return Err(error.into());
     }
-    let instructions: u64 = recording.processes().iter().map(|p| p.summary.time).sum();
-    report(options, &recording, &stretches, found, instructions, wall)
-}
-
-fn stretches(recording: &Recording) -> Vec<Stretch> {
-    let mut all = Vec::new();
-    for process in recording.processes() {
-        let log = process.summary.log;
-        for (interval, segments) in intervals(recording, log) {
-            all.push(Stretch { log, interval, segments });
-        }
+    let problem = divergence(&stretches, &found).or_else(|| missing_events(&replayer, &found));
+    let damage = replayer.recording().damage();
+    let is_well = problem.is_none() && damage.is_none();
+    report(options, replayer.recording(), &stretches, &found, wall, is_well)?;
+    if let Some(problem) = problem {
+        bail!(problem);
     }
-    all
+    let Some(damage) = damage else { return Ok(Completeness::Whole) };
+    notify(&format!("the recording is damaged: {damage}; what is before that was replayed"));
+    Ok(Completeness::Partial)
 }
 
-fn replay_all(recording: &Recording, stretches: &[Stretch], engine: &std::path::Path) -> Found {
+fn stretches(replayer: &Replayer) -> Result<Vec<Stretch>> {
+    let mut all = Vec::new();
+    for process in replayer.recording().processes() {
+        let log = process.summary.log;
+        let intervals = replayer.intervals(log)?;
+        all.extend(intervals.into_iter().map(|interval| Stretch { log, interval }));
+    }
+    Ok(all)
+}
+
+fn replay_all(replayer: &Replayer, stretches: &[Stretch]) -> Found {
     let next = AtomicUsize::new(0);
     let found = Mutex::new(Found::default());
-    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} intervals {eta}");
-    let progress = ProgressBar::new(stretches.len() as u64).with_message("replaying");
-    if let Ok(style) = style {
-        progress.set_style(style);
-    }
+    let progress = progress_bar(stretches);
     let workers = thread::available_parallelism().map_or(1, usize::from).min(stretches.len());
     thread::scope(|scope| {
         for _ in 0..workers {
@@ -79,11 +86,12 @@ fn replay_all(recording: &Recording, stretches: &[Stretch], engine: &std::path::
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(stretch) = stretches.get(index) else { return };
-                    let done = replay(recording, stretch.log, &stretch.segments, engine);
-                    progress.inc(1);
+                    let Stretch { log, interval } = stretch;
+                    let done = replayer
+                        .verify(*log, interval.number, |instructions| progress.inc(instructions));
                     let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
                     match done {
-                        Ok(done) => found.add(index, done),
+                        Ok(done) => found.add(index, stretch, done),
                         Err(error) => found.error = Some(error),
                     }
                     if found.error.is_some() {
@@ -97,9 +105,21 @@ fn replay_all(recording: &Recording, stretches: &[Stretch], engine: &std::path::
     found.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn progress_bar(stretches: &[Stretch]) -> ProgressBar {
+    let total = stretches.iter().map(|stretch| stretch.interval.instructions()).sum();
+    let progress = ProgressBar::new(total).with_message("replaying");
+    let template = "{msg} {wide_bar} {human_pos}/{human_len} instructions {eta}";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        progress.set_style(style);
+    }
+    progress
+}
+
 impl Found {
-    fn add(&mut self, index: usize, done: Replayed) {
-        self.events += done.events;
+    fn add(&mut self, index: usize, Stretch { log, interval }: &Stretch, done: Replayed) {
+        *self.events.entry(*log).or_default() += done.events;
+        self.windows += done.windows;
+        self.instructions += done.time.saturating_sub(interval.start);
         let first = self.worst.as_ref().is_none_or(|(worst, _)| index < *worst);
         if done.verdict != Verdict::Same && first {
             self.worst = Some((index, done));
@@ -111,17 +131,18 @@ fn report(
     options: &VerifyOptions,
     recording: &Recording,
     stretches: &[Stretch],
-    found: Found,
-    instructions: u64,
+    found: &Found,
     wall: Duration,
-) -> Result<Completeness> {
-    let speed = instructions as f64 / wall.as_secs_f64().max(1e-9);
+    is_well: bool,
+) -> Result<()> {
+    let speed = found.instructions as f64 / wall.as_secs_f64().max(1e-9);
+    let events = found.events.values().sum();
     let mut output = Output::new();
     if options.json {
         let divergence = found.worst.as_ref().map(|(index, done)| {
             json!({
                 "log": stretches[*index].log,
-                "interval": stretches[*index].interval,
+                "interval": stretches[*index].interval.number,
                 "time": done.time,
                 "thread": done.thread,
                 "pc": done.pc,
@@ -129,44 +150,65 @@ fn report(
             })
         });
         let line = json!({
-            "ok": found.worst.is_none(),
-            "instructions": instructions,
+            "ok": is_well,
+            "instructions": found.instructions,
             "intervals": stretches.len(),
+            "windows": found.windows,
             "processes": recording.processes().len(),
-            "events": found.events,
+            "events": events,
             "seconds": wall.as_secs_f64(),
+            "instructions_per_second": speed as u64,
             "divergence": divergence,
         });
         output.line(&line.to_string())?;
     } else {
         output.line(&format!(
-            "{} instructions, {} intervals of {} processes, {} events in {:.1} s ({} instructions/s)",
-            quantity::scaled(instructions),
+            "{} instructions, {} windows in {} intervals of {} processes, {} events in {:.1} s ({} instructions/s)",
+            quantity::scaled(found.instructions),
+            found.windows,
             stretches.len(),
             recording.processes().len(),
-            quantity::scaled(found.events),
+            quantity::scaled(events),
             wall.as_secs_f64(),
             quantity::scaled(speed as u64),
         ))?;
     }
-    if found.worst.is_none() && !options.json {
+    if is_well && !options.json {
         output.line("OK")?;
     }
-    output.flush()?;
-    if recording.damage().is_some() {
-        notify("the recording is damaged; what is whole of it was replayed (see `retro info`)");
-    }
-    let Some((index, done)) = found.worst else {
-        return Ok(Completeness::Whole);
-    };
-    let Stretch { log, interval, .. } = stretches[index];
-    bail!(
-        "the replay of log {log}, interval {interval} is not what was recorded: at time {}, thread {}, pc {:#x}: {}",
-        done.time,
-        done.thread,
-        done.pc,
+    Ok(output.flush()?)
+}
+
+/// The first divergence, in words.
+fn divergence(stretches: &[Stretch], found: &Found) -> Option<String> {
+    let (index, done) = found.worst.as_ref()?;
+    let Stretch { log, interval } = &stretches[*index];
+    Some(format!(
+        "the replay of log {log}, interval {} is not what was recorded: at {}: {}",
+        interval.number,
+        describe_place(done),
         why(&done.verdict)
-    )
+    ))
+}
+
+/// A log that lacks chunks at its end replays without a divergence; but its process has counted what it wrote.
+fn missing_events(replayer: &Replayer, found: &Found) -> Option<String> {
+    found.events.iter().find_map(|(&log, &events)| {
+        let counted = replayer.counted_events(log)?;
+        // The last event of a killed process may have been counted and not written.
+        let is_missing = counted > events + 1;
+        is_missing.then(|| {
+            format!(
+                "log {log} lacks {} of {counted} events: a part of it is missing",
+                counted - events
+            )
+        })
+    })
+}
+
+/// Where a replay has stopped, in words.
+fn describe_place(done: &Replayed) -> String {
+    format!("time {}, thread {}, pc {:#x}", done.time, done.thread, done.pc)
 }
 
 fn why(verdict: &Verdict) -> &str {

@@ -1,189 +1,185 @@
-//! Replaying stretches of a recording in processes of their own.
+//! Replaying a recording: any stretch of it, alone, exactly, in processes of their own.
 //!
-//! A stretch is one or more intervals of one log. Its chunks are put into shared memory, the engine is executed with
-//! the replay policy, and says there how it went (see `retro_abi::replay`).
+//! The problem: answer "what was it like at this time?" and "when did that happen?" about a run that is over. The
+//! recording has everything that came from outside; the rest has to be executed again, and what is executed
+//! there may be hostile.
 //!
-//! Invariant: a replay needs nothing but the recording; whatever happens to its process is reported, never passed on.
+//! The strategy: a [`Session`] is one replay process, an engine in a sandbox, that runs forward through one
+//! [`Interval`] and answers questions about registers and memory. Everything else is built from sessions:
+//!
+//! ```text
+//! Replayer ──► log file of an interval (shared by its sessions)
+//!    │              │
+//!    ├─ session ────┴──► Session ── run_to, step, registers, read, changes, fork, stream, run_until
+//!    ├─ cut ───────────► Windows ── session_at(window): starts in the middle, memory comes page by page
+//!    ├─ verify ────────► Replayed
+//!    └─ Pool::at(log, time) ──► the nearest of all these, copied and moved there
+//! ```
+//!
+//! *Time* is the number of retired instructions of a log's process. At time `t` everything that the log has up to `t`
+//! has happened, and instruction number `t` is the next. An instruction's effects are therefore seen from one later
+//! than its own number on.
+//!
+//! Invariants:
+//! 1. A replay needs nothing but the recording; whatever happens to its process is an [`Error`] and nothing worse.
+//! 2. A session never goes beyond the end of its interval, and never begins when a part of its log is missing.
+//! 3. What a replay process says is not trusted: lengths are checked before anything is allocated or read, and no
+//!    process is killed that is not a copy made for us.
+//! 4. No process outlives its session.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-use nix::sys::memfd::{MFdFlags, memfd_create};
-use retro_abi::channel::Stream;
-use retro_abi::log::{Encoder, Event, MAX_FIXED, Relative};
-use retro_abi::replay::{CONTROL_SIZE, MAGIC, REASON_SIZE, state};
-use retro_recording::{Recording, SegmentRef};
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Stdio};
+mod condition;
+mod error;
+mod intervals;
+mod link;
+mod log_file;
+mod pages;
+mod pool;
+mod process;
+mod recent;
+mod session;
+mod stream;
+mod verify;
+mod windows;
 
-/// Why a stretch could not be replayed at all.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The recording could not be read.
-    #[error("the recording cannot be read: {0}")]
-    Recording(#[from] retro_recording::Error),
-    /// The replay process could not be made.
-    #[error("cannot start a replay process: {0}")]
-    Start(#[from] io::Error),
-    /// There is no such log.
-    #[error("the recording has no log {0}")]
-    NoLog(u64),
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use retro_abi::log::Kind;
+use retro_recording::Recording;
+
+use log_file::LogFile;
+use recent::Recent;
+
+pub use condition::{Condition, Occurrence, Origin};
+pub use error::{Divergence, Error};
+pub use intervals::Interval;
+pub use pages::Page;
+pub use pool::Pool;
+pub use session::{Registers, Session, Stop, StopReason, ThreadInfo};
+pub use stream::{Access, AccessKind, Accesses, Block, Detail, Ending, Item};
+pub use verify::{Replayed, Verdict};
+pub use windows::{DEFAULT_WINDOW, Snapshot, Windows};
+
+/// Bytes of a page of guest memory.
+pub const PAGE_SIZE: usize = 4096;
+
+/// Log files of intervals that are kept for the next session.
+const KEPT_LOG_FILES: usize = 4;
+
+/// A recording and an engine to replay it with. Clones share everything.
+#[derive(Clone, Debug)]
+pub struct Replayer {
+    shared: Arc<Shared>,
 }
 
-/// How a replay ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Everything agreed with the log.
-    Same,
-    /// Something did not.
-    Diverged(String),
-    /// The replay process died.
-    Crashed(String),
+#[derive(Debug)]
+struct Shared {
+    recording: Recording,
+    engine: PathBuf,
+    /// By log.
+    intervals: Mutex<BTreeMap<u64, Arc<[Interval]>>>,
+    log_files: Mutex<Recent<(u64, u64), Arc<LogFile>>>,
 }
 
-/// A replayed stretch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replayed {
-    /// How it ended.
-    pub verdict: Verdict,
-    /// The time it reached.
-    pub time: u64,
-    /// The thread that ran last.
-    pub thread: u32,
-    /// Where it was.
-    pub pc: u64,
-    /// Events it applied.
-    pub events: u64,
-}
+impl Replayer {
+    /// For a recording, with the engine in the file `engine`, which must stay there.
+    pub fn open(recording: Recording, engine: PathBuf) -> Replayer {
+        let intervals = Mutex::default();
+        let log_files = Mutex::new(Recent::new(KEPT_LOG_FILES));
+        Replayer { shared: Arc::new(Shared { recording, engine, intervals, log_files }) }
+    }
 
-/// The intervals of a log, by number, with the chunks of each.
-pub fn intervals(recording: &Recording, log: u64) -> Vec<(u64, Vec<SegmentRef>)> {
-    let mut found: Vec<(u64, Vec<SegmentRef>)> = Vec::new();
-    for segment in recording.segments(log, Stream::Main) {
-        match found.last_mut() {
-            Some((interval, segments)) if *interval == segment.interval => {
-                segments.push(*segment);
-            }
-            _ => found.push((segment.interval, vec![*segment])),
+    /// The recording.
+    pub fn recording(&self) -> &Recording {
+        &self.shared.recording
+    }
+
+    /// The intervals of a log, in order.
+    pub fn intervals(&self, log: u64) -> Result<Vec<Interval>, Error> {
+        self.known_intervals(log).map(|known| known.to_vec())
+    }
+
+    fn known_intervals(&self, log: u64) -> Result<Arc<[Interval]>, Error> {
+        if let Some(known) = lock(&self.shared.intervals).get(&log) {
+            return Ok(Arc::clone(known));
         }
+        let found: Arc<[Interval]> = intervals::intervals(self.recording(), log)?.into();
+        lock(&self.shared.intervals).insert(log, Arc::clone(&found));
+        Ok(found)
     }
-    found
-}
 
-fn append(to: &mut Vec<u8>, recording: &Recording, segments: &[SegmentRef]) -> Result<(), Error> {
-    for segment in segments {
-        let chunk = recording.read_chunk(segment)?;
-        to.extend_from_slice(&(chunk.bytes.len() as u64).to_le_bytes());
-        to.extend_from_slice(&chunk.base_time.to_le_bytes());
-        to.extend_from_slice(&chunk.bytes);
-        to.resize(to.len().next_multiple_of(8), 0);
+    /// The interval that a time lies in. Where one interval ends and the next begins, it is the next.
+    pub fn interval_of(&self, log: u64, time: u64) -> Result<Interval, Error> {
+        intervals::at_time(&self.known_intervals(log)?, log, time)
     }
-    Ok(())
-}
 
-/// The code that a forked process has from its parents, as chunks that all lie at time 0.
-fn inherited_code(to: &mut Vec<u8>, recording: &Recording, log: u64) -> Result<(), Error> {
-    // A log inherits from one with a lower number, so that this comes to an end.
-    let mut inherits = None;
-    let first = recording.segments(log, Stream::Code).first();
-    if let Some(segment) = first {
-        let chunk = recording.read_chunk(segment)?;
-        if let Some(Ok((_, Event::Inherit { log: parent, time }))) = chunk.events().next()
-            && parent < log
-        {
-            inherits = Some((parent, time));
+    /// How many events the main stream of a log has, as its process has counted them; `None` if that is not known.
+    pub fn counted_events(&self, log: u64) -> Option<u64> {
+        let process = self.recording().process(log).filter(|process| !process.derived)?;
+        let in_code = [Kind::Code, Kind::File, Kind::Inherit].map(|kind| kind as u32);
+        let counts = process.summary.counts.events.iter();
+        let in_main = counts.filter(|(kind, _)| !in_code.contains(kind));
+        Some(in_main.fold(0, |sum, (_, count)| sum.saturating_add(count.events)))
+    }
+
+    /// Starts a session at the beginning of an interval.
+    pub fn session(&self, log: u64, interval: u64) -> Result<Session, Error> {
+        Session::start(self, log, interval, session::Tracking::Off)
+    }
+
+    /// As [`Replayer::session`], for one that can tell which pages were written ([`Session::changes`]).
+    pub fn tracking_session(&self, log: u64, interval: u64) -> Result<Session, Error> {
+        Session::start(self, log, interval, session::Tracking::On)
+    }
+
+    /// Replays an interval and cuts it into windows of `size` instructions. After each window `progress` is told the
+    /// time.
+    pub fn cut(
+        &self,
+        log: u64,
+        interval: u64,
+        size: u64,
+        progress: impl FnMut(u64),
+    ) -> Result<Windows, Error> {
+        windows::cut(self, log, interval, size, progress)
+    }
+
+    /// Replays an interval, window by window, and compares it with what was recorded. After each window `progress`
+    /// is told how many instructions were replayed since the last time.
+    pub fn verify(
+        &self,
+        log: u64,
+        interval: u64,
+        progress: impl FnMut(u64),
+    ) -> Result<Replayed, Error> {
+        verify::verify(self, log, interval, progress)
+    }
+
+    fn engine(&self) -> &Path {
+        &self.shared.engine
+    }
+
+    fn log_file(&self, log: u64, interval: u64) -> Result<Arc<LogFile>, Error> {
+        let key = (log, interval);
+        if let Some(known) = lock(&self.shared.log_files).get(&key) {
+            return Ok(Arc::clone(known));
         }
+        let all = self.known_intervals(log)?;
+        let found = all.iter().find(|known| known.number == interval);
+        let found = found.ok_or(Error::NoInterval { log, interval })?;
+        // Made without the lock: it takes a while, and sessions of other intervals need not wait for it.
+        let made = Arc::new(LogFile::make(self.recording(), log, *found)?);
+        let dropped = lock(&self.shared.log_files).insert(key, Arc::clone(&made));
+        drop(dropped);
+        Ok(made)
     }
-    let Some((parent, until)) = inherits else { return Ok(()) };
-    inherited_code(to, recording, parent)?;
-    for segment in recording.segments(parent, Stream::Code) {
-        let chunk = recording.read_chunk(segment)?;
-        let mut encoded = vec![0; chunk.bytes.len() + MAX_FIXED];
-        let mut len = 0;
-        let mut relative = Relative::at(0);
-        for event in chunk.events() {
-            let Ok((time, event)) = event else { break };
-            if time > until || !matches!(event, Event::Code { .. }) {
-                continue;
-            }
-            len += Encoder::new(&mut encoded[len..]).event(0, &event, &mut relative);
-        }
-        to.extend_from_slice(&(len as u64).to_le_bytes());
-        to.extend_from_slice(&0u64.to_le_bytes());
-        to.extend_from_slice(&encoded[..len]);
-        to.resize(to.len().next_multiple_of(8), 0);
-    }
-    Ok(())
 }
 
-/// Replays chunks of the main stream of a log with the engine at `engine`.
-pub fn replay(
-    recording: &Recording,
-    log: u64,
-    segments: &[SegmentRef],
-    engine: &std::path::Path,
-) -> Result<Replayed, Error> {
-    if recording.process(log).is_none() {
-        return Err(Error::NoLog(log));
-    }
-    let mut main = Vec::new();
-    append(&mut main, recording, segments)?;
-    let mut code = Vec::new();
-    inherited_code(&mut code, recording, log)?;
-    append(&mut code, recording, recording.segments(log, Stream::Code))?;
-    let mut control = vec![0u8; CONTROL_SIZE];
-    let words = [
-        MAGIC,
-        CONTROL_SIZE as u64,
-        main.len() as u64,
-        (CONTROL_SIZE + main.len()) as u64,
-        code.len() as u64,
-    ];
-    for (place, word) in control.chunks_exact_mut(8).zip(words) {
-        place.copy_from_slice(&word.to_le_bytes());
-    }
-    let fd = memfd_create(c"retro-replay", MFdFlags::MFD_CLOEXEC).map_err(io::Error::from)?;
-    let mut file = File::from(fd);
-    for part in [&control, &main, &code] {
-        file.write_all(part)?;
-    }
-    let variable =
-        format!("policy=replay;channel={}/{};path=", std::process::id(), file.as_raw_fd());
-    let output = Command::new(engine)
-        .env_clear()
-        .env("RETRO_ENGINE", variable)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .output()?;
-    file.seek(SeekFrom::Start(0))?;
-    file.read_exact(&mut control)?;
-    let number = |at: usize, len: usize| {
-        let mut bytes = [0; 8];
-        bytes[..len].copy_from_slice(&control[at..at + len]);
-        u64::from_le_bytes(bytes)
-    };
-    // Five words, then: state, thread, time, pc, events, length of the reason, the reason.
-    let reason_len = (number(72, 4) as usize).min(REASON_SIZE);
-    let reason = String::from_utf8_lossy(&control[76..76 + reason_len]).into_owned();
-    let verdict = match number(40, 4) as u32 {
-        state::FINISHED => Verdict::Same,
-        state::DIVERGED => Verdict::Diverged(reason),
-        _ => Verdict::Crashed(format!(
-            "exit status {:?}, signal {:?}: {}",
-            output.status.code(),
-            output.status.signal(),
-            String::from_utf8_lossy(&output.stderr).trim()
-        )),
-    };
-    Ok(Replayed {
-        verdict,
-        time: number(48, 8),
-        thread: number(44, 4) as u32,
-        pc: number(56, 8),
-        events: number(64, 8),
-    })
+/// Locks; a thread that panicked has left nothing half done behind the locks of this crate.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

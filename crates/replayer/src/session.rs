@@ -1,0 +1,620 @@
+//! A session: one replay process and the questions that it answers.
+
+use std::fs::File;
+use std::io;
+use std::ops::{ControlFlow, Range};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use retro_abi::log::register;
+use retro_abi::replay::{Header, MAX_PAYLOAD, ask, begin, tell, why};
+
+use crate::link::{Broken, Link};
+use crate::log_file::LogFile;
+use crate::process::ReplayProcess;
+use crate::stream::{Descriptions, Detail, Item, Merger, STREAM_FILE_SIZE};
+use crate::windows::{Snapshot, Start};
+use crate::{Divergence, Error, Interval, PAGE_SIZE, Page, Replayer};
+
+/// A process is sent on its way for so many instructions at most, so that its silence means something.
+const LONGEST_RUN: u64 = 64_000_000;
+
+/// Whether a session notes which pages are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tracking {
+    Off,
+    On,
+}
+
+/// Why a session has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// The time has come.
+    Time,
+    /// It is in front of an instruction with a breakpoint.
+    Breakpoint,
+    /// The interval is over.
+    End,
+}
+
+/// Where a session has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// Why.
+    pub reason: StopReason,
+    /// The time.
+    pub time: u64,
+    /// The thread that runs.
+    pub thread: u32,
+    /// Its next instruction.
+    pub pc: u64,
+    /// Events of the log that this process has applied.
+    pub events: u64,
+}
+
+/// Registers of a thread.
+///
+/// Two are equal when they hold the same values. The processor may or may not say of a vector that is zero that it
+/// was never used, which depends on what else it had to do; that makes no difference.
+#[derive(Clone, Debug)]
+pub struct Registers {
+    /// The thread.
+    pub thread: u32,
+    /// Whether it is the one that runs.
+    pub running: bool,
+    /// The system call that it waits in.
+    pub in_syscall: Option<u32>,
+    /// General registers, by the numbers of [`retro_abi::log::register`].
+    pub general: [u64; register::COUNT],
+    /// Vector and x87 state: an image of `xsave` in standard form.
+    pub vectors: Vec<u8>,
+}
+
+/// The word of an image of `xsave` that says which parts were used. Those that were not are zero in it.
+const USED_PARTS: Range<usize> = 512..520;
+
+impl PartialEq for Registers {
+    fn eq(&self, other: &Registers) -> bool {
+        fn values(image: &[u8]) -> (&[u8], &[u8]) {
+            let (legacy, rest) = image.split_at(USED_PARTS.start.min(image.len()));
+            (legacy, rest.get(USED_PARTS.len()..).unwrap_or_default())
+        }
+        self.thread == other.thread
+            && self.running == other.running
+            && self.in_syscall == other.in_syscall
+            && self.general == other.general
+            && values(&self.vectors) == values(&other.vectors)
+    }
+}
+
+impl Eq for Registers {}
+
+impl Registers {
+    /// The instruction pointer.
+    pub fn pc(&self) -> u64 {
+        self.general[register::RIP as usize]
+    }
+
+    /// A general register by its name, as in [`register::NAMES`].
+    pub fn by_name(&self, name: &str) -> Option<u64> {
+        let index = register::NAMES.iter().position(|known| *known == name)?;
+        Some(self.general[index])
+    }
+}
+
+/// A thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadInfo {
+    /// Its number.
+    pub thread: u32,
+    /// The system call that it waits in.
+    pub in_syscall: Option<u32>,
+}
+
+/// One replay process, somewhere in one interval. It only goes forward; [`Session::fork`] keeps a place to come back
+/// to.
+///
+/// After an error that the process causes ([`Error::Diverged`], [`Error::Failed`], [`Error::Crashed`]) it is gone, and
+/// every further question is answered by [`Error::Crashed`].
+#[derive(Debug)]
+pub struct Session {
+    log: u64,
+    interval: Interval,
+    log_file: Arc<LogFile>,
+    link: Link,
+    process: ReplayProcess,
+    stop: Stop,
+    breakpoints: Vec<u64>,
+    /// Where memory comes from, if the session began in the middle.
+    start: Option<Start>,
+    /// The blocks that the process has described. Copies have the same.
+    descriptions: Arc<Descriptions>,
+    /// A copy of a process shares this with it, and gets its own before it streams.
+    stream: Option<StreamFile>,
+}
+
+/// The file that a process streams into, and what was read of it last.
+#[derive(Debug)]
+struct StreamFile {
+    file: File,
+    buffer: Box<[u8]>,
+}
+
+impl Session {
+    /// Starts at the beginning of an interval.
+    pub(crate) fn start(
+        replayer: &Replayer,
+        log: u64,
+        interval: u64,
+        tracking: Tracking,
+    ) -> Result<Session, Error> {
+        let flags = if tracking == Tracking::On { begin::TRACK } else { 0 };
+        let mut session = Session::idle(replayer, log, interval)?;
+        let from = session.interval.start;
+        session.begin(from, 0, flags)?;
+        Ok(session)
+    }
+
+    /// Starts in the middle of an interval, from a snapshot; memory is taken from there, too.
+    pub(crate) fn start_at(
+        replayer: &Replayer,
+        log: u64,
+        interval: u64,
+        start: Start,
+    ) -> Result<Session, Error> {
+        let mut session = Session::idle(replayer, log, interval)?;
+        let snapshot: &Snapshot = start.snapshot();
+        let time = snapshot.time;
+        for payload in snapshot.to_messages(interval) {
+            session.send(&Header::new(ask::STATE, [time]), &payload)?;
+        }
+        session.start = Some(start);
+        session.begin(time, time, begin::LAZY)?;
+        Ok(session)
+    }
+
+    fn idle(replayer: &Replayer, log: u64, interval: u64) -> Result<Session, Error> {
+        let log_file = replayer.log_file(log, interval)?;
+        let (link, socket) = Link::pair().map_err(Error::Start)?;
+        let process = ReplayProcess::start(replayer.engine(), socket).map_err(Error::Start)?;
+        let interval = log_file.interval();
+        let time = interval.start;
+        let stop = Stop { reason: StopReason::Time, time, thread: 0, pc: 0, events: 0 };
+        Ok(Session {
+            log,
+            interval,
+            log_file,
+            link,
+            process,
+            stop,
+            breakpoints: Vec::new(),
+            start: None,
+            descriptions: Arc::default(),
+            stream: None,
+        })
+    }
+
+    fn begin(&mut self, time: u64, from: u64, flags: u64) -> Result<(), Error> {
+        let (main, code) = self.log_file.ranges_from(time);
+        let words =
+            [main.start, main.end - main.start, code.start, code.end - code.start, from, flags];
+        let file = Arc::clone(&self.log_file);
+        let sent = self.link.send_file(&Header::new(ask::BEGIN, words), file.file());
+        sent.map_err(|broken| self.broken(broken))?;
+        self.await_stop()
+    }
+
+    /// The log that this replays.
+    pub fn log(&self) -> u64 {
+        self.log
+    }
+
+    /// The interval that this replays.
+    pub fn interval(&self) -> Interval {
+        self.interval
+    }
+
+    /// The number of its process, for those who look after the system.
+    pub fn process_id(&self) -> Option<u32> {
+        self.process.id()
+    }
+
+    /// The time: so many instructions have retired.
+    pub fn time(&self) -> u64 {
+        self.stop.time
+    }
+
+    /// The thread that runs.
+    pub fn thread(&self) -> u32 {
+        self.stop.thread
+    }
+
+    /// Its next instruction.
+    pub fn pc(&self) -> u64 {
+        self.stop.pc
+    }
+
+    pub(crate) fn log_file(&self) -> &LogFile {
+        &self.log_file
+    }
+
+    pub(crate) fn breakpoints(&self) -> &[u64] {
+        &self.breakpoints
+    }
+
+    /// Where and why it has stopped last.
+    pub fn last_stop(&self) -> Stop {
+        self.stop
+    }
+
+    /// Goes on to a time, to the next breakpoint before that, or to the end of the interval. At `time` itself
+    /// breakpoints do not matter.
+    pub fn run_to(&mut self, time: u64) -> Result<Stop, Error> {
+        self.check_forward(time)?;
+        self.run_in_stretches(time, |session, stretch_end| {
+            session.send(&Header::new(ask::RUN, [stretch_end, 0]), &[])?;
+            session.await_stop()
+        })
+    }
+
+    /// Executes one instruction of the thread that runs, and whatever the log has after it.
+    pub fn step(&mut self) -> Result<Stop, Error> {
+        self.run_to(self.time().saturating_add(1))
+    }
+
+    /// Goes on to a time as [`Session::run_to`] does, and tells `visit` everything that happens, in the order of
+    /// time: what blocks are executed and what they access, as far as `detail` says, and the events of the
+    /// log after now and up to `until`. An event comes after the block whose last instruction retires at its time.
+    ///
+    /// When `visit` breaks, it is told nothing more; the session goes on to `until` all the same.
+    pub fn stream(
+        &mut self,
+        until: u64,
+        detail: Detail,
+        visit: impl FnMut(&Item<'_>) -> ControlFlow<()>,
+    ) -> Result<Stop, Error> {
+        self.check_forward(until)?;
+        let file = Arc::clone(&self.log_file);
+        let events = file.chunks_between(self.time(), until.min(self.interval.end))?;
+        let bits = (detail | Detail::BLOCKS).bits();
+        let mut merger = Merger::new(events.events(), self.time(), self.thread(), visit)?;
+        self.prepare_stream()?;
+        let stop = self.run_in_stretches(until, |session, stretch_end| {
+            session.send(&Header::new(ask::RUN, [stretch_end, bits]), &[])?;
+            session.await_stop_merging(&mut merger)
+        })?;
+        merger.finish(&self.descriptions, stop.time)?;
+        Ok(stop)
+    }
+
+    /// Sends the process on its way again and again until it is where it should be.
+    fn run_in_stretches(
+        &mut self,
+        until: u64,
+        mut run: impl FnMut(&mut Session, u64) -> Result<(), Error>,
+    ) -> Result<Stop, Error> {
+        let target = until.min(self.interval.end);
+        while self.time() < target {
+            let stretch_end = self.time().saturating_add(LONGEST_RUN).min(target);
+            run(self, stretch_end)?;
+            if self.stop.reason != StopReason::Time {
+                return Ok(self.stop);
+            }
+            if self.time() < stretch_end {
+                return Err(self.nonsense("it stops before its time"));
+            }
+            // A run does not stop where it starts.
+            if self.time() < target && self.breakpoints.contains(&self.pc()) {
+                self.stop.reason = StopReason::Breakpoint;
+                return Ok(self.stop);
+            }
+        }
+        let over = until > self.interval.end || self.stop.reason == StopReason::End;
+        self.stop.reason = if over { StopReason::End } else { StopReason::Time };
+        Ok(self.stop)
+    }
+
+    fn check_forward(&self, wanted: u64) -> Result<(), Error> {
+        let now = self.time();
+        if wanted < now { Err(Error::Backwards { now, wanted }) } else { Ok(()) }
+    }
+
+    /// The registers of a thread, or of the one that runs.
+    pub fn registers(&mut self, thread: Option<u32>) -> Result<Registers, Error> {
+        let number = thread.unwrap_or(0);
+        self.send(&Header::new(ask::REGISTERS, [number.into()]), &[])?;
+        let (header, payload) = self.answer()?;
+        match header.kind() {
+            tell::REGISTERS => {
+                let parsed = Registers::parse(&header, payload);
+                parsed.ok_or_else(|| self.nonsense("its registers make no sense"))
+            }
+            tell::DONE => Err(Error::NoThread(number)),
+            kind => Err(self.unexpected(kind)),
+        }
+    }
+
+    /// All threads; the one that runs comes first.
+    pub fn threads(&mut self) -> Result<Vec<ThreadInfo>, Error> {
+        self.send(&Header::new(ask::THREADS, []), &[])?;
+        let (header, payload) = self.answer()?;
+        if header.kind() != tell::THREADS {
+            return Err(self.unexpected(header.kind()));
+        }
+        let (pairs, _) = payload.as_chunks::<8>();
+        let thread = |pair: &[u8; 8]| {
+            let [a, b, c, d, e, f, g, h] = *pair;
+            let in_syscall = u32::from_le_bytes([e, f, g, h]).checked_sub(1);
+            ThreadInfo { thread: u32::from_le_bytes([a, b, c, d]), in_syscall }
+        };
+        Ok(pairs.iter().map(thread).collect())
+    }
+
+    /// Reads memory. What cannot be the guest's is not there, so that the answer may be shorter; what was
+    /// never touched reads as zero.
+    pub fn read(&mut self, address: u64, len: usize) -> Result<Vec<u8>, Error> {
+        let mut bytes = Vec::new();
+        while bytes.len() < len {
+            let Some(at) = address.checked_add(bytes.len() as u64) else { break };
+            // Not across a page where the guest's memory may end.
+            let to_page = PAGE_SIZE - at as usize % PAGE_SIZE;
+            let want = (len - bytes.len()).min(MAX_PAYLOAD - PAGE_SIZE + to_page);
+            let got = self.read_once(at, want)?;
+            bytes.extend_from_slice(got);
+            let got = got.len();
+            if got < want {
+                break;
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn read_once(&mut self, address: u64, want: usize) -> Result<&[u8], Error> {
+        self.send(&Header::new(ask::READ, [address, want as u64]), &[])?;
+        let (header, len) = self.answer_length()?;
+        if header.kind() != tell::MEMORY || header.0[1] != address || len > want {
+            return Err(self.unexpected(header.kind()));
+        }
+        Ok(self.link.payload(len))
+    }
+
+    /// From now on [`Session::run_to`] stops in front of these instructions. Replaces those set before.
+    pub fn set_breakpoints(&mut self, addresses: &[u64]) -> Result<(), Error> {
+        let payload: Vec<u8> = addresses.iter().flat_map(|address| address.to_le_bytes()).collect();
+        if payload.len() > MAX_PAYLOAD {
+            return Err(Error::TooManyBreakpoints { most: MAX_PAYLOAD / 8 });
+        }
+        self.send(&Header::new(ask::BREAKPOINTS, []), &payload)?;
+        self.await_done()?;
+        self.breakpoints = addresses.to_vec();
+        Ok(())
+    }
+
+    /// The pages that were written since the last question, as they are now. Only a
+    /// [tracking session](Replayer::tracking_session) knows.
+    pub fn changes(
+        &mut self,
+        mut visit: impl FnMut(Page<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.send(&Header::new(ask::CHANGES, []), &[])?;
+        loop {
+            let (header, payload) = self.answer()?;
+            match header.kind() {
+                tell::PAGES => {
+                    let mut address = header.0[1];
+                    let (pages, rest) = payload.as_chunks::<PAGE_SIZE>();
+                    if !rest.is_empty() || !address.is_multiple_of(PAGE_SIZE as u64) {
+                        return Err(self.nonsense("its pages make no sense"));
+                    }
+                    for bytes in pages {
+                        visit(Page { address, bytes })?;
+                        address = address.wrapping_add(PAGE_SIZE as u64);
+                    }
+                }
+                tell::DONE => return Ok(()),
+                kind => return Err(self.unexpected(kind)),
+            }
+        }
+    }
+
+    /// Makes a copy of the session, with its own process, at the same place.
+    pub fn fork(&mut self) -> Result<Session, Error> {
+        let (mut link, socket) = Link::pair().map_err(Error::Start)?;
+        link.ask_for_senders(true).map_err(Error::Start)?;
+        let sent = self.link.send_socket(&Header::new(ask::FORK, []), socket.as_fd());
+        sent.map_err(|broken| self.broken(broken))?;
+        drop(socket);
+        self.await_done()?;
+        let pid = match link.receive_with_sender() {
+            Ok((header, pid)) if header.kind() == tell::DONE => pid,
+            _ => return Err(Error::Crashed("its copy does not answer".to_owned())),
+        };
+        let process = self.process.copied(pid).map_err(Error::Start)?;
+        link.ask_for_senders(false).map_err(Error::Start)?;
+        Ok(Session {
+            log: self.log,
+            interval: self.interval,
+            log_file: Arc::clone(&self.log_file),
+            link,
+            process,
+            stop: self.stop,
+            breakpoints: self.breakpoints.clone(),
+            start: self.start.clone(),
+            descriptions: Arc::clone(&self.descriptions),
+            stream: None,
+        })
+    }
+
+    fn send(&mut self, header: &Header, payload: &[u8]) -> Result<(), Error> {
+        self.link.send(header, payload).map_err(|broken| self.broken(broken))
+    }
+
+    /// The next message that is not a question of the process for pages.
+    fn answer(&mut self) -> Result<(Header, &[u8]), Error> {
+        let (header, len) = self.answer_length()?;
+        Ok((header, self.link.payload(len)))
+    }
+
+    fn answer_length(&mut self) -> Result<(Header, usize), Error> {
+        loop {
+            let (header, len) = self.link.receive().map_err(|broken| self.broken(broken))?;
+            match header.kind() {
+                tell::NEED => self.supply(header.0[1])?,
+                tell::DIVERGED => return Err(self.diverged(&header, len)),
+                tell::FAILED => return Err(Error::Failed(self.text(len))),
+                _ => return Ok((header, len)),
+            }
+        }
+    }
+
+    /// Answers a question for a piece of memory.
+    fn supply(&mut self, address: u64) -> Result<(), Error> {
+        let Some(start) = &self.start else {
+            return Err(self.nonsense("it asks for memory that it has"));
+        };
+        let piece = start.piece(address)?;
+        self.send(&Header::new(ask::PAGES, [address, piece.mask]), &piece.bytes)
+    }
+
+    fn text(&self, len: usize) -> String {
+        String::from_utf8_lossy(self.link.payload(len)).into_owned()
+    }
+
+    fn diverged(&self, header: &Header, len: usize) -> Error {
+        let [_, time, thread, pc, events, ..] = header.0;
+        let text = self.text(len);
+        Error::Diverged(Box::new(Divergence { time, thread: thread as u32, pc, events, text }))
+    }
+
+    fn await_done(&mut self) -> Result<(), Error> {
+        let (header, _) = self.answer()?;
+        match header.kind() {
+            tell::DONE => Ok(()),
+            kind => Err(self.unexpected(kind)),
+        }
+    }
+
+    fn await_stop(&mut self) -> Result<(), Error> {
+        let (header, _) = self.answer()?;
+        self.take_stop(&header)
+    }
+
+    fn take_stop(&mut self, header: &Header) -> Result<(), Error> {
+        let [kind, reason, time, thread, pc, events, ..] = header.0;
+        if kind != tell::STOPPED {
+            return Err(self.unexpected(kind));
+        }
+        let reason = match reason {
+            why::TIME => StopReason::Time,
+            why::BREAKPOINT => StopReason::Breakpoint,
+            why::END => StopReason::End,
+            _ => return Err(self.nonsense("it stops for no known reason")),
+        };
+        if time < self.stop.time || time > self.interval.end {
+            return Err(self.nonsense("it stops at an impossible time"));
+        }
+        self.stop = Stop { reason, time, thread: thread as u32, pc, events };
+        Ok(())
+    }
+
+    /// Takes everything that is streamed until the process stops.
+    fn await_stop_merging<V: FnMut(&Item<'_>) -> ControlFlow<()>>(
+        &mut self,
+        merger: &mut Merger<'_, V>,
+    ) -> Result<(), Error> {
+        loop {
+            let (header, len) = self.answer_length()?;
+            match header.kind() {
+                tell::BLOCK => {
+                    let payload = self.link.payload(len);
+                    let defined = Arc::make_mut(&mut self.descriptions).define(&header, payload);
+                    defined.map_err(|what| self.nonsense(what))?;
+                }
+                tell::STREAM => {
+                    let [_, offset, len, time, ..] = header.0;
+                    if !merger.is_done {
+                        self.merge(merger, offset, len, time)?;
+                    }
+                    self.send(&Header::new(ask::GO_ON, []), &[])?;
+                }
+                _ => return self.take_stop(&header),
+            }
+        }
+    }
+
+    fn merge<V: FnMut(&Item<'_>) -> ControlFlow<()>>(
+        &mut self,
+        merger: &mut Merger<'_, V>,
+        offset: u64,
+        len: u64,
+        time: u64,
+    ) -> Result<(), Error> {
+        let Some(stream) = &mut self.stream else {
+            return Err(self.nonsense("it streams unasked"));
+        };
+        let end = offset.checked_add(len);
+        if end.is_none_or(|end| end > STREAM_FILE_SIZE as u64) {
+            return Err(self.nonsense("its stream is longer than the file"));
+        }
+        let bytes = &mut stream.buffer[..len as usize];
+        stream.file.read_exact_at(bytes, offset).map_err(Error::Start)?;
+        merger.records(&self.descriptions, bytes, time)
+    }
+
+    /// Gives the process a file to stream into.
+    fn prepare_stream(&mut self) -> Result<(), Error> {
+        if self.stream.is_some() {
+            return Ok(());
+        }
+        let file = memfd_create(c"retro-stream", MFdFlags::MFD_CLOEXEC).map_err(io::Error::from);
+        let file = File::from(file.map_err(Error::Start)?);
+        file.set_len(STREAM_FILE_SIZE as u64).map_err(Error::Start)?;
+        let sent =
+            self.link.send_file(&Header::new(ask::STREAM_FILE, [STREAM_FILE_SIZE as u64]), &file);
+        sent.map_err(|broken| self.broken(broken))?;
+        self.await_done()?;
+        self.stream =
+            Some(StreamFile { file, buffer: vec![0; STREAM_FILE_SIZE].into_boxed_slice() });
+        Ok(())
+    }
+
+    fn unexpected(&mut self, kind: u64) -> Error {
+        self.nonsense(&format!("it gives an answer of kind {kind}, which nobody asked for"))
+    }
+
+    fn nonsense(&mut self, what: &str) -> Error {
+        Error::Crashed(format!("{what} ({})", self.process.obituary()))
+    }
+
+    fn broken(&mut self, broken: Broken) -> Error {
+        match broken {
+            Broken::Closed => Error::Crashed(self.process.obituary()),
+            Broken::Silent => self.nonsense("it has not answered for two minutes"),
+            Broken::Nonsense(what) => self.nonsense(what),
+            Broken::Io(error) => self.nonsense(&error.to_string()),
+        }
+    }
+}
+
+impl Registers {
+    fn parse(header: &Header, payload: &[u8]) -> Option<Registers> {
+        let [_, thread, in_syscall, running, ..] = header.0;
+        let (general, vectors) = payload.split_at_checked(8 * register::COUNT)?;
+        let mut words = [0; register::COUNT];
+        for (word, bytes) in words.iter_mut().zip(general.as_chunks().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        Some(Registers {
+            thread: u32::try_from(thread).ok()?,
+            running: running != 0,
+            in_syscall: u32::try_from(in_syscall).ok()?.checked_sub(1),
+            general: words,
+            vectors: vectors.to_vec(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,554 @@
+//! What a process streams while it runs, merged with the events of the log.
+//!
+//! The process writes records into a shared file: the number of a block and the few words that are not known from
+//! its description ([`retro_abi::replay::tell::BLOCK`]). Descriptions come before the first record that needs them.
+//! Hundreds of millions of blocks come by, so that nothing is allocated or copied for one: items are views of
+//! the buffer that the file was read into.
+//!
+//! ```text
+//! file:  block 7 (words)  block 9  LOOSE  LOOSE  block 7 (words) …     LOOSE belongs to the block before it
+//! log:              event at 1000          event at 1004
+//! ```
+//!
+//! Invariants:
+//! 1. Items come in the order of time; an event comes after the block whose last instruction retires at its time.
+//! 2. The last block of a buffer is kept back until it is known that no more of its accesses follow.
+//! 3. Descriptions are checked when they come, records when they are read; neither can make this read beyond
+//!    its buffers.
+
+use std::ops::{BitOr, ControlFlow};
+
+use retro_abi::log::Event;
+use retro_abi::replay::{self, Header, LOOSE, access, detail, ending};
+
+use crate::Error;
+use crate::log_file::Events;
+
+/// Bytes of the file that a process streams into: two halves.
+pub(crate) const STREAM_FILE_SIZE: usize = 8 << 20;
+
+/// What is streamed besides blocks and events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detail(u64);
+
+impl Detail {
+    /// Blocks that are executed, without their accesses.
+    pub const BLOCKS: Detail = Detail(detail::BLOCKS);
+    /// Where calls and returns have their return addresses.
+    pub const CALLS: Detail = Detail(detail::CALLS);
+    /// What is written, but for return addresses.
+    pub const WRITES: Detail = Detail(detail::WRITES);
+    /// What is read, but for return addresses.
+    pub const READS: Detail = Detail(detail::READS);
+
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+impl BitOr for Detail {
+    type Output = Detail;
+
+    fn bitor(self, other: Detail) -> Detail {
+        Detail(self.0 | other.0)
+    }
+}
+
+/// Something that happens.
+#[derive(Debug)]
+pub enum Item<'a> {
+    /// Instructions are executed.
+    Block(Block<'a>),
+    /// The log has an event: a system call, a signal, a switch to another thread, memory that comes from outside…
+    Event {
+        /// The time.
+        time: u64,
+        /// The thread that runs after it.
+        thread: u32,
+        /// The event.
+        event: &'a Event<'a>,
+    },
+}
+
+/// How a block ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Goes on at the next instruction.
+    Next,
+    /// Jumps, conditionally or not.
+    Jump,
+    /// Calls: the next block of the thread is the callee's first.
+    Call,
+    /// Returns: the next block of the thread is where it returns to.
+    Return,
+    /// Makes a system call.
+    Syscall,
+}
+
+impl Ending {
+    fn from_number(number: u64) -> Option<Ending> {
+        Some(match number {
+            ending::NEXT => Ending::Next,
+            ending::JUMP => Ending::Jump,
+            ending::CALL => Ending::Call,
+            ending::RETURN => Ending::Return,
+            ending::SYSCALL => Ending::Syscall,
+            _ => return None,
+        })
+    }
+}
+
+/// Instructions that are executed one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Block<'a> {
+    /// The number of its first instruction: the time before it.
+    pub time: u64,
+    /// The thread that runs.
+    pub thread: u32,
+    /// Address of its first instruction.
+    pub pc: u64,
+    /// How many instructions there are.
+    pub instructions: u32,
+    /// How the last one ends.
+    pub ending: Ending,
+    known: &'a [KnownAccess],
+    record: &'a [u8],
+    loose: &'a [u8],
+}
+
+impl<'a> Block<'a> {
+    /// The time after its last instruction.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.time + u64::from(self.instructions)
+    }
+
+    /// What it accesses, in the order of its instructions.
+    #[inline]
+    pub fn accesses(&self) -> Accesses<'a> {
+        Accesses { block: *self }
+    }
+}
+
+/// Whether an access reads or writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessKind {
+    /// Writes; the value is what is there after the instruction.
+    Write,
+    /// Reads; the value is what was there before the instruction.
+    Read,
+    /// A call writes its return address.
+    Call,
+    /// A return reads its return address.
+    Return,
+}
+
+impl AccessKind {
+    fn from_number(number: u16) -> Option<AccessKind> {
+        Some(match u8::try_from(number).ok()? {
+            access::WRITE => AccessKind::Write,
+            access::READ => AccessKind::Read,
+            access::CALL => AccessKind::Call,
+            access::RETURN => AccessKind::Return,
+            _ => return None,
+        })
+    }
+
+    /// Whether it changes memory.
+    pub fn writes(self) -> bool {
+        matches!(self, AccessKind::Write | AccessKind::Call)
+    }
+}
+
+/// An access to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access<'a> {
+    /// The number of the instruction: its effect is seen from the next time on.
+    pub time: u64,
+    /// Whether it reads or writes.
+    pub kind: AccessKind,
+    /// Where.
+    pub address: u64,
+    /// How many bytes.
+    pub len: u64,
+    /// The bytes; empty where the stream does not have them.
+    pub value: &'a [u8],
+}
+
+/// The accesses of a block.
+#[derive(Clone, Debug)]
+pub struct Accesses<'a> {
+    /// What is left of it.
+    block: Block<'a>,
+}
+
+impl<'a> Iterator for Accesses<'a> {
+    type Item = Access<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Access<'a>> {
+        if !self.block.loose.is_empty() {
+            return self.next_of_both();
+        }
+        let (first, rest) = self.block.known.split_first()?;
+        self.block.known = rest;
+        Some(first.in_block(&self.block))
+    }
+}
+
+impl<'a> Accesses<'a> {
+    /// Sorts those in that the description does not have.
+    #[cold]
+    fn next_of_both(&mut self) -> Option<Access<'a>> {
+        let block = &mut self.block;
+        let end = block.end();
+        let loose = LooseRecord::read(block.loose)?;
+        if let Some((first, rest)) = block.known.split_first()
+            && block.time + u64::from(first.instruction) <= loose.time(end)
+        {
+            block.known = rest;
+            return Some(first.in_block(block));
+        }
+        block.loose = block.loose.get(loose.size..).unwrap_or_default();
+        Some(Access {
+            time: loose.time(end),
+            kind: loose.kind,
+            address: loose.address,
+            len: loose.value.len() as u64,
+            value: loose.value,
+        })
+    }
+}
+
+/// A [`replay::Access`] that was found to make sense.
+#[derive(Clone, Copy, Debug)]
+struct KnownAccess {
+    instruction: u8,
+    kind: AccessKind,
+    len: u16,
+    base: u16,
+    value: u16,
+    displacement: u64,
+}
+
+impl KnownAccess {
+    /// For a block with so many instructions and so many bytes in its record.
+    fn check(access: &replay::Access, instructions: u64, bytes: u64) -> Option<KnownAccess> {
+        let replay::Access { instruction, kind, len, base, value, displacement } = *access;
+        let fits = |offset: u16, len: u64| u64::from(offset) + len <= bytes;
+        let makes_sense = u64::from(instruction) < instructions
+            && (base == replay::Access::ABSOLUTE || fits(base, 8))
+            && (value == replay::Access::NO_VALUE || fits(value, len.into()));
+        let kind = AccessKind::from_number(kind.into()).filter(|_| makes_sense)?;
+        Some(KnownAccess { instruction, kind, len, base, value, displacement })
+    }
+
+    #[inline]
+    fn in_block<'a>(&self, block: &Block<'a>) -> Access<'a> {
+        let slice = |offset: u16, len: usize| {
+            let start = usize::from(offset);
+            block.record.get(start..start + len).unwrap_or_default()
+        };
+        let base = match self.base {
+            replay::Access::ABSOLUTE => 0,
+            offset => slice(offset, 8).first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)),
+        };
+        let value = match self.value {
+            replay::Access::NO_VALUE => &[],
+            offset => slice(offset, self.len.into()),
+        };
+        Access {
+            time: block.time + u64::from(self.instruction),
+            kind: self.kind,
+            address: base.wrapping_add(self.displacement),
+            len: self.len.into(),
+            value,
+        }
+    }
+}
+
+/// An access that no description fits.
+struct LooseRecord<'a> {
+    kind: AccessKind,
+    /// Instructions between it and the end of its block, itself included.
+    back: u16,
+    address: u64,
+    value: &'a [u8],
+    /// Bytes of the record.
+    size: usize,
+}
+
+const LOOSE_HEAD: usize = 24;
+
+impl<'a> LooseRecord<'a> {
+    fn read(bytes: &'a [u8]) -> Option<LooseRecord<'a>> {
+        let head = bytes.first_chunk::<LOOSE_HEAD>()?;
+        let half = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&head[at..at + 8]);
+            u64::from_le_bytes(word)
+        };
+        let len = usize::try_from(word(16)).ok()?;
+        let size = len.checked_next_multiple_of(8)?.checked_add(LOOSE_HEAD)?;
+        let padded = bytes.get(LOOSE_HEAD..size)?;
+        Some(LooseRecord {
+            kind: AccessKind::from_number(half(4))?,
+            back: half(6),
+            address: word(8),
+            value: &padded[..len],
+            size,
+        })
+    }
+
+    fn time(&self, block_end: u64) -> u64 {
+        block_end.saturating_sub(self.back.into())
+    }
+}
+
+/// What is known of a block before it is executed.
+#[derive(Clone, Copy, Debug)]
+struct Description {
+    pc: u64,
+    instructions: u32,
+    /// Bytes of its record; 0 if there is no such block.
+    bytes: u32,
+    first_access: u32,
+    accesses: u16,
+    ending: Ending,
+}
+
+const UNKNOWN: Description = Description {
+    pc: 0,
+    instructions: 0,
+    bytes: 0,
+    first_access: 0,
+    accesses: 0,
+    ending: Ending::Next,
+};
+
+/// Descriptions are kept in shelves, so that a wild number costs little.
+const SHELF: usize = 256;
+
+/// Most numbers that blocks can have: far more than a code cache holds.
+const MOST_BLOCKS: u64 = 1 << 26;
+
+/// All blocks that a process has described.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Descriptions {
+    shelves: Vec<Option<Box<[Description; SHELF]>>>,
+    accesses: Vec<KnownAccess>,
+}
+
+impl Descriptions {
+    /// Takes in a description; an error says what is wrong with it.
+    pub(crate) fn define(&mut self, header: &Header, payload: &[u8]) -> Result<(), &'static str> {
+        let [_, number, pc, instructions, ending, bytes, ..] = header.0;
+        let (chunks, rest) = payload.as_chunks::<{ replay::Access::SIZE }>();
+        let ending = Ending::from_number(ending).ok_or("a block ends in an unknown way")?;
+        if number >= MOST_BLOCKS || !rest.is_empty() {
+            return Err("a block's description makes no sense");
+        }
+        if !(4..=u64::from(u16::MAX)).contains(&bytes) || !(1..=1 << 16).contains(&instructions) {
+            return Err("a block has a wrong size");
+        }
+        let known = self.accesses.len();
+        for chunk in chunks {
+            let access = replay::Access::from_bytes(chunk);
+            match KnownAccess::check(&access, instructions, bytes) {
+                Some(access) => self.accesses.push(access),
+                None => {
+                    self.accesses.truncate(known);
+                    return Err("an access of a block makes no sense");
+                }
+            }
+        }
+        let description = Description {
+            pc,
+            instructions: instructions as u32,
+            bytes: bytes as u32,
+            first_access: u32::try_from(known).map_err(|_| "there are too many blocks")?,
+            accesses: chunks.len() as u16,
+            ending,
+        };
+        let (shelf, place) = (number as usize / SHELF, number as usize % SHELF);
+        if self.shelves.len() <= shelf {
+            self.shelves.resize(shelf + 1, None);
+        }
+        self.shelves[shelf].get_or_insert_with(|| Box::new([UNKNOWN; SHELF]))[place] = description;
+        Ok(())
+    }
+
+    #[inline]
+    fn get(&self, number: u32) -> Option<&Description> {
+        let shelf = self.shelves.get(number as usize / SHELF)?.as_ref()?;
+        let description = &shelf[number as usize % SHELF];
+        (description.bytes != 0).then_some(description)
+    }
+
+    #[inline]
+    fn accesses(&self, description: &Description) -> &[KnownAccess] {
+        let first = description.first_access as usize;
+        self.accesses.get(first..first + usize::from(description.accesses)).unwrap_or_default()
+    }
+}
+
+/// Merges records and events and tells `visit`, which is known at compile time: items are hardly ever put together in
+/// memory then.
+pub(crate) struct Merger<'a, V> {
+    events: Events<'a>,
+    next: Option<(u64, Event<'a>)>,
+    thread: u32,
+    /// The time after the last block.
+    time: u64,
+    /// The last block's record and what belongs to it, when the buffer ended there.
+    kept: Vec<u8>,
+    visit: V,
+    /// Whether `visit` wants no more.
+    pub(crate) is_done: bool,
+}
+
+/// Records that make no sense.
+const NONSENSE: &str = "its stream makes no sense";
+
+impl<'a, V: FnMut(&Item<'_>) -> ControlFlow<()>> Merger<'a, V> {
+    pub(crate) fn new(
+        events: Events<'a>,
+        time: u64,
+        thread: u32,
+        visit: V,
+    ) -> Result<Merger<'a, V>, Error> {
+        let mut merger =
+            Merger { events, next: None, thread, time, kept: Vec::new(), visit, is_done: false };
+        merger.next = merger.events.next().transpose()?;
+        Ok(merger)
+    }
+
+    /// Takes records whose first block begins at `time`. An error says what is wrong with them.
+    pub(crate) fn records(
+        &mut self,
+        blocks: &Descriptions,
+        mut bytes: &[u8],
+        time: u64,
+    ) -> Result<(), Error> {
+        let mut continues = false;
+        if !self.kept.is_empty() {
+            let loose = loose_length(bytes)?;
+            continues = loose > 0;
+            self.kept.extend_from_slice(&bytes[..loose]);
+            bytes = &bytes[loose..];
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            self.tell_kept(blocks)?;
+        }
+        if time != self.time && !continues {
+            return Err(nonsense());
+        }
+        while let Some(first) = bytes.first_chunk() {
+            let description = blocks.get(u32::from_le_bytes(*first)).ok_or_else(nonsense)?;
+            let rest = bytes.get(description.bytes as usize..).ok_or_else(nonsense)?;
+            let has_loose = rest.first_chunk() == Some(&LOOSE.to_le_bytes());
+            let loose = if has_loose { loose_length(rest)? } else { 0 };
+            if rest.len() == loose {
+                self.kept.extend_from_slice(bytes);
+                return Ok(());
+            }
+            self.block(blocks, description, bytes, &rest[..loose])?;
+            bytes = &rest[loose..];
+        }
+        if bytes.is_empty() { Ok(()) } else { Err(nonsense()) }
+    }
+
+    /// Nothing more comes: the process has stopped at a time, and every instruction before it was in a block.
+    pub(crate) fn finish(&mut self, blocks: &Descriptions, time: u64) -> Result<(), Error> {
+        self.tell_kept(blocks)?;
+        if self.time != time && !self.is_done {
+            return Err(nonsense());
+        }
+        self.events_until(time)
+    }
+
+    fn tell_kept(&mut self, blocks: &Descriptions) -> Result<(), Error> {
+        let mut kept = std::mem::take(&mut self.kept);
+        if let Some(first) = kept.first_chunk() {
+            let description = blocks.get(u32::from_le_bytes(*first)).ok_or_else(nonsense)?;
+            let loose = kept.get(description.bytes as usize..).ok_or_else(nonsense)?;
+            self.block(blocks, description, &kept, loose)?;
+        }
+        kept.clear();
+        self.kept = kept;
+        Ok(())
+    }
+
+    #[inline]
+    fn block(
+        &mut self,
+        blocks: &Descriptions,
+        description: &Description,
+        record: &[u8],
+        loose: &[u8],
+    ) -> Result<(), Error> {
+        let time = self.time;
+        if self.next.as_ref().is_some_and(|(at, _)| *at <= time) {
+            self.events_until(time)?;
+        }
+        let block = Block {
+            time,
+            thread: self.thread,
+            pc: description.pc,
+            instructions: description.instructions,
+            ending: description.ending,
+            known: blocks.accesses(description),
+            record: &record[..description.bytes as usize],
+            loose,
+        };
+        self.time = block.end();
+        self.tell(&Item::Block(block));
+        Ok(())
+    }
+
+    fn events_until(&mut self, time: u64) -> Result<(), Error> {
+        while let Some((at, event)) = self.next
+            && at <= time
+        {
+            self.thread = thread_after(&event).unwrap_or(self.thread);
+            let thread = self.thread;
+            self.tell(&Item::Event { time: at, thread, event: &event });
+            self.next = self.events.next().transpose()?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn tell(&mut self, item: &Item) {
+        if !self.is_done {
+            self.is_done = (self.visit)(item).is_break();
+        }
+    }
+}
+
+/// The thread that runs after an event, if the event says so.
+pub(crate) fn thread_after(event: &Event) -> Option<u32> {
+    match *event {
+        Event::ThreadSwitch { thread, .. } | Event::ThreadStart { thread } => Some(thread),
+        Event::Interval { running, .. } => Some(running),
+        _ => None,
+    }
+}
+
+/// Bytes of all loose records at the start.
+fn loose_length(bytes: &[u8]) -> Result<usize, Error> {
+    let mut len = 0;
+    while bytes[len..].first_chunk() == Some(&LOOSE.to_le_bytes()) {
+        len += LooseRecord::read(&bytes[len..]).ok_or_else(nonsense)?.size;
+    }
+    Ok(len)
+}
+
+fn nonsense() -> Error {
+    Error::Crashed(NONSENSE.to_owned())
+}
+
+#[cfg(test)]
+mod tests;
