@@ -17,6 +17,8 @@ mod hostile;
 mod passing;
 #[path = "cli/recordings.rs"]
 mod recordings;
+#[path = "cli/replay.rs"]
+mod replay;
 #[path = "cli/session.rs"]
 mod session;
 #[path = "cli/signals.rs"]

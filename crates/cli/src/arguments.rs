@@ -1,6 +1,7 @@
 //! The command line: what can be asked, and the help text for it.
 
 mod recordings;
+mod replaying;
 
 use std::ffi::OsString;
 
@@ -11,6 +12,7 @@ pub use recordings::{
     DumpOptions, InfoOptions, KindGroup, LsOptions, PackOptions, RecordOptions, RmOptions,
     UnpackOptions, VerifyOptions,
 };
+pub use replaying::{Moment, ReplayOptions, TraceKind};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,6 +21,8 @@ Examples:
   retro info                       what happened in the latest one, in numbers
   retro dump | less                its log as text
   retro verify                     replay it and compare
+  retro replay                     its output again
+  retro replay --trace=calls       which function called which
   retro run -- ls -l               run a program under the engine without recording
   retro run --stats -- make -j2    and print what the engine counted
   retro completions bash           print a completion script for bash
@@ -67,6 +71,12 @@ pub enum Command {
     /// Every interval is replayed alone, in a sandboxed process that needs nothing but the recording. All that
     /// the log tells about registers is compared; the first difference is reported with its position.
     Verify(VerifyOptions),
+    /// Replay a recording: its output again, or a trace of what happened
+    ///
+    /// Writes to stdout and stderr, byte for byte, what the recorded program wrote there, and what its children
+    /// wrote. With --trace, prints calls, system calls, blocks or changes of memory with the names of functions
+    /// instead.
+    Replay(ReplayOptions),
     /// Remove recordings
     Rm(RmOptions),
     /// Print the log of a recording as text

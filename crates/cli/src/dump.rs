@@ -13,11 +13,11 @@
 //!
 //! Invariant: memory does not grow with the length of the log, and only up to a bound with what is in it.
 
-mod bytes;
-mod calls;
+pub(crate) mod bytes;
+pub(crate) mod calls;
 mod files;
 mod json;
-mod signals;
+pub(crate) mod signals;
 mod signatures;
 mod state;
 mod text;

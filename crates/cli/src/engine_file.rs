@@ -5,21 +5,26 @@
 //! descriptor. Where the kernel forbids that (`vm.memfd_noexec=2`, or a seccomp filter) a private
 //! file is used, which loses its name before it is executed.
 //!
-//! Invariant: the descriptor is close-on-exec and above the standard ones.
+//! Who executes it again and again, as a replay does, needs a path. `/proc` gives one to the descriptor; where there
+//! is no `/proc`, the image is a file with a name, in the first directory that takes it, until nobody needs it.
+//!
+//! Invariants: the descriptor is close-on-exec and above the standard ones. A file with a name is removed when its
+//! [`EngineFile`] is dropped, whatever came before.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use retro_engine_image::ENGINE_IMAGE;
+use tempfile::TempPath;
 
 use crate::descriptors::above_standard;
 
@@ -35,6 +40,69 @@ pub fn open() -> Result<OwnedFd> {
         })?,
     };
     above_standard(file).context("cannot duplicate the engine's descriptor")
+}
+
+/// The engine's image under a path.
+#[derive(Debug)]
+pub struct EngineFile {
+    path: PathBuf,
+    _held: Held,
+}
+
+/// What makes the path of an [`EngineFile`] valid while it lives.
+#[derive(Debug)]
+enum Held {
+    Descriptor(#[expect(dead_code, reason = "it is open, and nothing else")] OwnedFd),
+    Name(#[expect(dead_code, reason = "it is removed in the end")] TempPath),
+}
+
+impl EngineFile {
+    /// Makes one. Directories of the caller's are tried after the usual ones if the image needs a name.
+    pub fn new(other_directories: &[&Path]) -> Result<EngineFile> {
+        let descriptor = open()?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_raw_fd()));
+        if path.exists() {
+            return Ok(EngineFile { path, _held: Held::Descriptor(descriptor) });
+        }
+        EngineFile::named(other_directories)
+    }
+
+    fn named(other_directories: &[&Path]) -> Result<EngineFile> {
+        let mut failures = String::new();
+        for directory in
+            directories().iter().map(PathBuf::as_path).chain(other_directories.iter().copied())
+        {
+            match named_in(directory, ENGINE_IMAGE) {
+                Ok(name) => {
+                    return Ok(EngineFile { path: name.to_path_buf(), _held: Held::Name(name) });
+                }
+                Err(error) => failures.push_str(&format!("; {}: {error}", directory.display())),
+            }
+        }
+        bail!(
+            "cannot make a file for the engine: there is no /proc, and no directory works (set TMPDIR to one that can \
+             be written to and is not mounted noexec){failures}"
+        )
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Creates a file that keeps its name until the result is dropped.
+fn named_in(directory: &Path, image: &[u8]) -> io::Result<TempPath> {
+    // Absolute, so that it is found and removed from wherever that happens.
+    let directory = std::path::absolute(directory)?;
+    let mut file = tempfile::Builder::new()
+        .prefix(".retro-engine-")
+        .permissions(fs::Permissions::from_mode(0o700))
+        .tempfile_in(directory)?;
+    file.write_all(image)?;
+    executable(file.as_file())?;
+    // A file that is open for writing cannot be executed.
+    Ok(file.into_temp_path())
 }
 
 fn in_memory(image: &[u8]) -> io::Result<OwnedFd> {
@@ -119,6 +187,25 @@ mod tests {
             assert_eq!(contents(&file), b"image");
             let flags = fcntl(&file, FcntlArg::F_GETFD).unwrap();
             assert_eq!(flags & libc::FD_CLOEXEC, libc::FD_CLOEXEC);
+        }
+    }
+
+    #[test]
+    fn a_file_with_a_name_is_executable_and_goes_away() {
+        let own = tempfile::tempdir().unwrap();
+        let name = named_in(own.path(), b"#!/bin/sh\nexit 7\n").unwrap();
+        let status = process::Command::new(&name).status().unwrap();
+        assert_eq!(status.code(), Some(7));
+        drop(name);
+        assert_eq!(fs::read_dir(own.path()).unwrap().count(), 0);
+        let nowhere = own.path().join("nowhere");
+        assert!(named_in(&nowhere, b"image").is_err());
+    }
+
+    #[test]
+    fn the_engine_has_a_path_either_way() {
+        for file in [EngineFile::new(&[]).unwrap(), EngineFile::named(&[]).unwrap()] {
+            assert_eq!(fs::read(file.path()).unwrap(), ENGINE_IMAGE);
         }
     }
 

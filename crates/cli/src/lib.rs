@@ -23,10 +23,12 @@ pub mod listing;
 pub mod message;
 pub mod output;
 pub mod packing;
+pub mod place;
 pub mod quantity;
 pub mod quoting;
 pub mod record;
 pub mod removal;
+pub mod replay;
 pub mod report;
 pub mod resolve;
 pub mod run;
@@ -61,6 +63,7 @@ pub fn main(arguments: Vec<OsString>) -> i32 {
         Command::Ls(options) => looked(listing::list(&options)),
         Command::Info(options) => looked(info::info(&options)),
         Command::Verify(options) => looked(verify::verify(&options)),
+        Command::Replay(options) => looked(replay::replay(&options)),
         Command::Rm(options) => looked(removal::remove(&options)),
         Command::Dump(options) => looked(dump::dump(&options)),
         Command::Pack(options) => looked(packing::pack(&options)),

@@ -47,6 +47,11 @@ impl Output {
         Ok(self.stream.write_all(text.as_bytes())?)
     }
 
+    /// Prints bytes as they are.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), OutputError> {
+        Ok(self.stream.write_all(bytes)?)
+    }
+
     /// Prints a text and ends the line.
     pub fn line(&mut self, text: &str) -> Result<(), OutputError> {
         self.text(text)?;

@@ -1,0 +1,88 @@
+//! What an address is called.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::files::FileState;
+use crate::lines::Source;
+
+/// A mapped file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// The last part of its path.
+    pub name: String,
+    /// Where it was.
+    pub path: PathBuf,
+    /// Whether names could be taken from it.
+    pub state: FileState,
+}
+
+impl Module {
+    pub(crate) fn new(path: &Path, state: FileState) -> Module {
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        Module { name, path: path.to_path_buf(), state }
+    }
+}
+
+/// A function or a variable, and how far into it an address is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its name, as in the source.
+    pub name: Arc<str>,
+    /// Bytes from its start.
+    pub offset: u64,
+}
+
+/// What is known of an address at a time.
+///
+/// As text, the best of `main+0x1f (hello.c:12)`, `puts+0x1f (libc.so.6)`, `libc.so.6+0x29d90`, `0x401000`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The address itself.
+    pub address: u64,
+    /// The file that is mapped there.
+    pub module: Option<Arc<Module>>,
+    /// The address as the file counts; the offset in the file if it is not ELF, or cannot be looked at.
+    pub offset: u64,
+    /// The function or variable.
+    pub function: Option<Function>,
+    /// The source line.
+    pub source: Option<Source>,
+}
+
+impl Place {
+    /// An address of which nothing is known.
+    pub fn unnamed(address: u64) -> Place {
+        Place { address, module: None, offset: address, function: None, source: None }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(module) = &self.module else { return write!(f, "{:#x}", self.address) };
+        let Some(function) = &self.function else {
+            let note = if module.state == FileState::Changed { " (changed since)" } else { "" };
+            write!(f, "{}{note}+{:#x}", module.name, self.offset)?;
+            return match &self.source {
+                Some(source) => write!(f, " ({source})"),
+                None => Ok(()),
+            };
+        };
+        f.write_str(&function.name)?;
+        if function.offset != 0 {
+            write!(f, "+{:#x}", function.offset)?;
+        }
+        match &self.source {
+            Some(source) => write!(f, " ({source})"),
+            None => write!(f, " ({})", module.name),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        write!(f, "{name}:{}", self.line)
+    }
+}
