@@ -60,22 +60,13 @@ fn check_each(name: &str, instrumentations: &[Instrumentation]) {
         compare::assert_same(&native, &translated);
         if let Instrumentation::Recording(_) = instrumentation {
             recordings::assert_complete(&directory, native.status);
-            assert_replays(name, &directory);
+            assert_replays(&directory);
         }
     }
 }
 
-/// Guests whose replay differs from their run in a known way.
-const NOT_REPLAYED: [&str; 1] = [
-    // It pushes its flags while it single-steps itself: a replay does without the trap flag.
-    "signal_single_step",
-];
-
 /// Every interval of a recording, replayed alone, must be what was recorded.
-fn assert_replays(name: &str, recording: &Path) {
-    if NOT_REPLAYED.contains(&name) {
-        return;
-    }
+fn assert_replays(recording: &Path) {
     let output = Command::new(retro()).arg("verify").arg(recording).output().unwrap();
     assert!(
         output.status.success(),

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! ask::STATE*  ask::BEGIN          -> STOPPED       at its first moment
+//! ask::STATE*  ask::RESTART        -> STOPPED       at another first moment
 //! ask::RUN                         -> STOPPED       with the stream, if details are wanted
 //! ask::REGISTERS, THREADS, READ    -> the same
 //! ask::CHANGES                     -> PAGES* DONE
@@ -93,12 +94,16 @@ pub mod ask {
     /// Makes a copy of the process that talks over the socket given along.
     pub const FORK: u64 = 9;
     /// `[address, mask]`: the answer to [`super::tell::NEED`]. Bit `n` of `mask`: page `n` of the piece
-    /// is in the payload; the others are zero.
+    /// is in the payload; the others are zero. Pieces that were not asked for may come before, or while the guest
+    /// stands still: they are taken if they are still needed.
     pub const PAGES: u64 = 10;
     /// `[size]`, with a descriptor: the file that streams are written to, in halves.
     pub const STREAM_FILE: u64 = 11;
     /// The answer to [`super::tell::STREAM`].
     pub const GO_ON: u64 = 12;
+    /// `[from, flags]`: starts over as [`BEGIN`] does, with the same file. Memory is as it was at first; the code that
+    /// was translated stays.
+    pub const RESTART: u64 = 13;
 }
 
 /// Flags of [`ask::BEGIN`].
@@ -142,8 +147,9 @@ pub mod tell {
     pub const PAGES: u64 = 71;
     /// `[address]`: wants the piece of memory there.
     pub const NEED: u64 = 72;
-    /// `[number, pc, instructions, ending, bytes, time]`, payload: [`super::Access`]es. Describes what a block leaves
-    /// in the stream: `bytes` bytes, the first four are its number. `ending` is of [`super::ending`].
+    /// `[number, pc, instructions, ending, bytes, time]`, payload: [`super::Access`]es, then the length of each
+    /// instruction, a byte each. Describes what a block leaves in the stream: `bytes` bytes, the first four are its
+    /// number. `ending` is of [`super::ending`].
     pub const BLOCK: u64 = 73;
     /// `[offset, len, time]`: this much is in the stream file there; `time` is that of its first block. Waits for
     /// [`super::ask::GO_ON`].

@@ -165,14 +165,33 @@ impl Session {
         start: Start,
     ) -> Result<Session, Error> {
         let mut session = Session::idle(replayer, log, interval)?;
-        let snapshot: &Snapshot = start.snapshot();
-        let time = snapshot.time;
-        for payload in snapshot.to_messages(interval) {
-            session.send(&Header::new(ask::STATE, [time]), &payload)?;
-        }
-        session.start = Some(start);
+        let time = session.tell_state(start)?;
         session.begin(time, time, begin::LAZY)?;
         Ok(session)
+    }
+
+    /// Goes to a snapshot, forwards or backwards. What the process has translated stays.
+    pub(crate) fn restart_at(&mut self, start: Start) -> Result<(), Error> {
+        let time = self.tell_state(start)?;
+        self.stop.time = time;
+        self.send(&Header::new(ask::RESTART, [time, begin::LAZY]), &[])?;
+        self.await_stop()
+    }
+
+    /// For a session that is only copied, and whose copies go elsewhere: it would keep its own windows alive.
+    pub(crate) fn forget_start(&mut self) {
+        self.start = None;
+    }
+
+    /// Tells the process what it will start from; says from when.
+    fn tell_state(&mut self, start: Start) -> Result<u64, Error> {
+        let snapshot: &Snapshot = start.snapshot();
+        let time = snapshot.time;
+        for payload in snapshot.to_messages(self.interval.number) {
+            self.send(&Header::new(ask::STATE, [time]), &payload)?;
+        }
+        self.start = Some(start);
+        Ok(time)
     }
 
     fn idle(replayer: &Replayer, log: u64, interval: u64) -> Result<Session, Error> {
@@ -535,22 +554,23 @@ impl Session {
                 tell::STREAM => {
                     let [_, offset, len, time, ..] = header.0;
                     if !merger.is_done {
-                        self.merge(merger, offset, len, time)?;
+                        self.read_stream(offset, len)?;
                     }
+                    // The process fills the file again while this is looked at.
                     self.send(&Header::new(ask::GO_ON, []), &[])?;
+                    if let Some(stream) = &self.stream
+                        && !merger.is_done
+                    {
+                        let records = &stream.buffer[..len as usize];
+                        merger.records(&self.descriptions, records, time)?;
+                    }
                 }
                 _ => return self.take_stop(&header),
             }
         }
     }
 
-    fn merge<V: FnMut(&Item<'_>) -> ControlFlow<()>>(
-        &mut self,
-        merger: &mut Merger<'_, V>,
-        offset: u64,
-        len: u64,
-        time: u64,
-    ) -> Result<(), Error> {
+    fn read_stream(&mut self, offset: u64, len: u64) -> Result<(), Error> {
         let Some(stream) = &mut self.stream else {
             return Err(self.nonsense("it streams unasked"));
         };
@@ -559,8 +579,7 @@ impl Session {
             return Err(self.nonsense("its stream is longer than the file"));
         }
         let bytes = &mut stream.buffer[..len as usize];
-        stream.file.read_exact_at(bytes, offset).map_err(Error::Start)?;
-        merger.records(&self.descriptions, bytes, time)
+        stream.file.read_exact_at(bytes, offset).map_err(Error::Start)
     }
 
     /// Gives the process a file to stream into.

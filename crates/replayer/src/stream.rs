@@ -25,7 +25,7 @@ use crate::Error;
 use crate::log_file::Events;
 
 /// Bytes of the file that a process streams into: two halves.
-pub(crate) const STREAM_FILE_SIZE: usize = 8 << 20;
+pub(crate) const STREAM_FILE_SIZE: usize = 2 << 20;
 
 /// What is streamed besides blocks and events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,11 +112,19 @@ pub struct Block<'a> {
     /// How the last one ends.
     pub ending: Ending,
     known: &'a [KnownAccess],
+    lengths: &'a [u8],
     record: &'a [u8],
     loose: &'a [u8],
 }
 
 impl<'a> Block<'a> {
+    /// Address of the instruction that retires at a time of this block; of the one behind it, for its end.
+    pub fn pc_at(&self, time: u64) -> u64 {
+        let before = time.saturating_sub(self.time).min(self.lengths.len() as u64) as usize;
+        let bytes: u64 = self.lengths[..before].iter().map(|&len| u64::from(len)).sum();
+        self.pc.wrapping_add(bytes)
+    }
+
     /// The time after its last instruction.
     #[inline]
     pub fn end(&self) -> u64 {
@@ -229,22 +237,30 @@ struct KnownAccess {
     base: u16,
     value: u16,
     displacement: u64,
+    /// What a call writes.
+    return_address: [u8; 8],
 }
 
 impl KnownAccess {
-    /// For a block with so many instructions and so many bytes in its record.
-    fn check(access: &replay::Access, instructions: u64, bytes: u64) -> Option<KnownAccess> {
+    /// For a block with so many instructions and so many bytes in its record, and code behind it at `next`.
+    fn check(
+        access: &replay::Access,
+        instructions: u64,
+        bytes: u64,
+        next: u64,
+    ) -> Option<KnownAccess> {
         let replay::Access { instruction, kind, len, base, value, displacement } = *access;
         let fits = |offset: u16, len: u64| u64::from(offset) + len <= bytes;
         let makes_sense = u64::from(instruction) < instructions
             && (base == replay::Access::ABSOLUTE || fits(base, 8))
             && (value == replay::Access::NO_VALUE || fits(value, len.into()));
         let kind = AccessKind::from_number(kind.into()).filter(|_| makes_sense)?;
-        Some(KnownAccess { instruction, kind, len, base, value, displacement })
+        let return_address = next.to_le_bytes();
+        Some(KnownAccess { instruction, kind, len, base, value, displacement, return_address })
     }
 
     #[inline]
-    fn in_block<'a>(&self, block: &Block<'a>) -> Access<'a> {
+    fn in_block<'a>(&'a self, block: &Block<'a>) -> Access<'a> {
         let slice = |offset: u16, len: usize| {
             let start = usize::from(offset);
             block.record.get(start..start + len).unwrap_or_default()
@@ -253,7 +269,8 @@ impl KnownAccess {
             replay::Access::ABSOLUTE => 0,
             offset => slice(offset, 8).first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)),
         };
-        let value = match self.value {
+        let value: &[u8] = match self.value {
+            replay::Access::NO_VALUE if self.kind == AccessKind::Call => &self.return_address,
             replay::Access::NO_VALUE => &[],
             offset => slice(offset, self.len.into()),
         };
@@ -315,6 +332,7 @@ struct Description {
     bytes: u32,
     first_access: u32,
     accesses: u16,
+    first_length: u32,
     ending: Ending,
 }
 
@@ -324,6 +342,7 @@ const UNKNOWN: Description = Description {
     bytes: 0,
     first_access: 0,
     accesses: 0,
+    first_length: 0,
     ending: Ending::Next,
 };
 
@@ -338,13 +357,19 @@ const MOST_BLOCKS: u64 = 1 << 26;
 pub(crate) struct Descriptions {
     shelves: Vec<Option<Box<[Description; SHELF]>>>,
     accesses: Vec<KnownAccess>,
+    /// Lengths of instructions.
+    lengths: Vec<u8>,
 }
 
 impl Descriptions {
     /// Takes in a description; an error says what is wrong with it.
     pub(crate) fn define(&mut self, header: &Header, payload: &[u8]) -> Result<(), &'static str> {
         let [_, number, pc, instructions, ending, bytes, ..] = header.0;
-        let (chunks, rest) = payload.as_chunks::<{ replay::Access::SIZE }>();
+        let split = payload.len().checked_sub(instructions as usize);
+        let (accesses, lengths) = payload.split_at(split.ok_or("a block lacks its instructions")?);
+        let (chunks, rest) = accesses.as_chunks::<{ replay::Access::SIZE }>();
+        let code_len: u64 = lengths.iter().map(|&len| u64::from(len)).sum();
+        let next = pc.wrapping_add(code_len);
         let ending = Ending::from_number(ending).ok_or("a block ends in an unknown way")?;
         if number >= MOST_BLOCKS || !rest.is_empty() {
             return Err("a block's description makes no sense");
@@ -355,7 +380,7 @@ impl Descriptions {
         let known = self.accesses.len();
         for chunk in chunks {
             let access = replay::Access::from_bytes(chunk);
-            match KnownAccess::check(&access, instructions, bytes) {
+            match KnownAccess::check(&access, instructions, bytes, next) {
                 Some(access) => self.accesses.push(access),
                 None => {
                     self.accesses.truncate(known);
@@ -369,8 +394,10 @@ impl Descriptions {
             bytes: bytes as u32,
             first_access: u32::try_from(known).map_err(|_| "there are too many blocks")?,
             accesses: chunks.len() as u16,
+            first_length: self.lengths.len() as u32,
             ending,
         };
+        self.lengths.extend_from_slice(lengths);
         let (shelf, place) = (number as usize / SHELF, number as usize % SHELF);
         if self.shelves.len() <= shelf {
             self.shelves.resize(shelf + 1, None);
@@ -384,6 +411,12 @@ impl Descriptions {
         let shelf = self.shelves.get(number as usize / SHELF)?.as_ref()?;
         let description = &shelf[number as usize % SHELF];
         (description.bytes != 0).then_some(description)
+    }
+
+    #[inline]
+    fn lengths(&self, description: &Description) -> &[u8] {
+        let first = description.first_length as usize;
+        self.lengths.get(first..first + description.instructions as usize).unwrap_or_default()
     }
 
     #[inline]
@@ -500,6 +533,7 @@ impl<'a, V: FnMut(&Item<'_>) -> ControlFlow<()>> Merger<'a, V> {
             instructions: description.instructions,
             ending: description.ending,
             known: blocks.accesses(description),
+            lengths: blocks.lengths(description),
             record: &record[..description.bytes as usize],
             loose,
         };

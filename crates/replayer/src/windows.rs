@@ -5,7 +5,7 @@
 //! it asks for its memory when it touches it.
 
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 use retro_abi::log::{Encoder, Event, MAX_FIXED, RegisterSet, Relative, register};
@@ -13,7 +13,7 @@ use retro_abi::replay::MAX_PAYLOAD;
 
 use crate::pages::{PageStore, PageWriter, Piece};
 use crate::session::Tracking;
-use crate::{Error, Interval, PAGE_SIZE, Page, Registers, Replayer, Session, StopReason};
+use crate::{Error, Interval, PAGE_SIZE, Page, Registers, Replayer, Session, StopReason, lock};
 
 /// Instructions of a window, if nobody says otherwise: a few milliseconds of replay.
 pub const DEFAULT_WINDOW: u64 = 4_000_000;
@@ -43,6 +43,8 @@ struct Shared {
     interval: Interval,
     snapshots: Vec<Snapshot>,
     pages: PageStore,
+    /// The process that has replayed the interval, and has translated its code. Sessions are copies of it.
+    template: Mutex<Option<Session>>,
 }
 
 impl Windows {
@@ -79,9 +81,23 @@ impl Windows {
     /// Starts a session at the start of a window.
     pub fn session_at(&self, window: usize) -> Result<Session, Error> {
         self.snapshot(window)?;
-        let shared = &self.shared;
         let start = Start { windows: self.clone(), window };
+        if let Some(mut session) = self.copy_of_template() {
+            session.restart_at(start)?;
+            return Ok(session);
+        }
+        let shared = &self.shared;
         Session::start_at(&shared.replayer, shared.log, shared.interval.number, start)
+    }
+
+    fn copy_of_template(&self) -> Option<Session> {
+        let mut template = lock(&self.shared.template);
+        let copy = template.as_mut()?.fork();
+        if copy.is_err() {
+            // Something has happened to it; the others do without.
+            *template = None;
+        }
+        copy.ok()
     }
 }
 
@@ -180,7 +196,16 @@ pub(crate) fn cut(
         Err(panic) => std::panic::resume_unwind(panic),
     };
     let (replayer, snapshots) = (replayer.clone(), snapshots?);
-    Ok(Windows { shared: Arc::new(Shared { replayer, log, interval, snapshots, pages }) })
+    let template = Mutex::new(None);
+    let windows =
+        Windows { shared: Arc::new(Shared { replayer, log, interval, snapshots, pages, template }) };
+    // The template keeps no memory, so that copies of it are made at once.
+    let start = Start { windows: windows.clone(), window: 0 };
+    if session.restart_at(start).is_ok() {
+        session.forget_start();
+        *lock(&windows.shared.template) = Some(session);
+    }
+    Ok(windows)
 }
 
 fn take_snapshots(

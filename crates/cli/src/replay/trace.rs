@@ -175,7 +175,7 @@ impl Tracer<'_> {
 
     fn block(&mut self, block: &Block) -> Result<(), OutputError> {
         let thread = self.thread(block.thread);
-        thread.last_block = Some(block.pc);
+        thread.last_block = Some(block.pc_at(block.end() - 1));
         if let Some((time, slot)) = thread.calling.take() {
             self.called(time, block.thread, slot, block.pc, None)?;
         }
@@ -229,7 +229,7 @@ impl Tracer<'_> {
     }
 
     fn written(&mut self, block: &Block, access: &Access) -> Result<(), OutputError> {
-        let by = self.place(block.time, block.pc);
+        let by = self.place(block.time, block.pc_at(access.time));
         let target = self.place(access.time, access.address);
         let what = What::Write {
             by: Some(&by),

@@ -69,6 +69,14 @@ impl Code {
         Code { lasting, volatile, volatile_pages, to_come, come: 0, changed: Vec::new() }
     }
 
+    /// Goes back to the start.
+    pub fn restart(&mut self) {
+        self.come = 0;
+        self.volatile = CodeMap::default();
+        let changed = self.volatile_pages.iter().map(|page| (page * PAGE, (page + 1) * PAGE));
+        self.changed.extend(changed);
+    }
+
     /// Applies what was logged up to now.
     pub fn advance(&mut self, now: u64) {
         while let Some(&Version { time, address, bytes }) = self.to_come.get(self.come)

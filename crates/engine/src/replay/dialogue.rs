@@ -25,6 +25,9 @@ use retro_abi::replay::{Header, MAX_PAYLOAD, ask, tell, why};
 /// What the owner has sent.
 static PAYLOAD: Lock<[u8; MAX_PAYLOAD]> = Lock::new([0; MAX_PAYLOAD]);
 
+/// States to start from, as far as they have come.
+static STATE: Lock<log::State> = Lock::new(Vec::new());
+
 /// What was asked for to begin with.
 struct Begin {
     state: log::State,
@@ -57,15 +60,11 @@ fn fail(why: core::fmt::Arguments) -> ! {
 
 fn receive_begin() -> Result<Begin> {
     let mut payload = PAYLOAD.lock();
-    let mut state = Vec::new();
     loop {
         let Some(message) = socket::receive(&mut payload) else { sys::exit_group(1) };
         let [kind, words @ ..] = message.header.0;
         match kind {
-            ask::STATE => {
-                let chunk: &'static [u8] = payload[..message.len].to_vec().leak();
-                state.push((words[0], chunk));
-            }
+            ask::STATE => take_state(words[0], &payload[..message.len]),
             ask::BEGIN => {
                 let [main_offset, main_len, code_offset, code_len, from, flags, _] = words;
                 let file = message.descriptor.ok_or(sys::Errno::EINVAL)?;
@@ -82,11 +81,16 @@ fn receive_begin() -> Result<Begin> {
                     })
                 };
                 let main = part(main_offset, main_len)?;
+                let state = core::mem::take(&mut *STATE.lock());
                 return Ok(Begin { state, main, code: part(code_offset, code_len)?, from, flags });
             }
             _ => return Err(sys::Errno::EINVAL),
         }
     }
+}
+
+fn take_state(time: u64, events: &[u8]) {
+    STATE.lock().push((time, events.to_vec().leak()));
 }
 
 fn prepare(config: &Config<'static>) -> Result<&'static mut Context> {
@@ -112,6 +116,7 @@ fn prepare(config: &Config<'static>) -> Result<&'static mut Context> {
     let context = record::schedule::start(home, None);
     *PLAYER.lock() = Some(Player {
         log,
+        main: begin.main,
         code: code::Code::new(begin.code),
         threads: Vec::new(),
         running: 0,
@@ -120,6 +125,7 @@ fn prepare(config: &Config<'static>) -> Result<&'static mut Context> {
         over: false,
         until: first,
         next_event: first,
+        exact: first,
         limit: first,
         breakpoints: Vec::new(),
         at_breakpoint: false,
@@ -170,6 +176,9 @@ pub fn serve(context: &mut Context) {
                 }
                 socket::send(Header::new(tell::DONE, []), &[]);
             }
+            ask::STATE => take_state(first, &payload[..message.len]),
+            ask::RESTART => return restart(context, first, second),
+            ask::PAGES => memory::put(first, second, &payload[..message.len]),
             ask::REGISTERS => tell_registers(context, first as u32),
             ask::THREADS => tell_threads(context),
             ask::READ => {
@@ -185,6 +194,17 @@ pub fn serve(context: &mut Context) {
             _ => fail(format_args!("a request of unknown kind {kind}")),
         }
     }
+}
+
+/// Starts over at a state, which is told as soon as it is there.
+fn restart(context: &mut Context, from: u64, flags: u64) {
+    let state = core::mem::take(&mut *STATE.lock());
+    if memory::create(flags).is_err() {
+        fail(format_args!("cannot start over: no memory for the guest"));
+    }
+    let first = with(|player| player.restart(state, from));
+    context.in_syscall = 0;
+    clock::set_deadline(first, first);
 }
 
 fn set_breakpoints(bytes: &[u8]) {

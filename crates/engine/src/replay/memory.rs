@@ -48,6 +48,7 @@ impl Ranges {
 }
 
 struct Pages {
+    mapped: bool,
     lazy: bool,
     tracked: bool,
     /// What was fetched, if lazy.
@@ -61,6 +62,7 @@ struct Pages {
 }
 
 static PAGES: Lock<Pages> = Lock::new(Pages {
+    mapped: false,
     lazy: false,
     tracked: false,
     present: Ranges(BTreeMap::new()),
@@ -83,9 +85,14 @@ pub fn is_guest(start: u64, len: u64) -> bool {
     RANGES.iter().any(|&(first, last)| start >= first && end <= last)
 }
 
-/// Maps everything, with `flags` of [`begin`].
+/// Maps everything, with `flags` of [`begin`], or everything anew.
 pub fn create(flags: u64) -> Result<()> {
     let mut pages = PAGES.lock();
+    let replace = core::mem::replace(&mut pages.mapped, true);
+    pages.present.0.clear();
+    pages.changed.clear();
+    pages.cleared.clear();
+    pages.known.clear();
     pages.lazy = flags & begin::LAZY != 0;
     pages.tracked = flags & begin::TRACK != 0;
     let prot = match (pages.lazy, pages.tracked) {
@@ -95,8 +102,9 @@ pub fn create(flags: u64) -> Result<()> {
     };
     WATCHED.store(prot != READ_WRITE, Ordering::Relaxed);
     for (start, end) in RANGES {
-        let flags = c::MAP_PRIVATE | c::MAP_ANONYMOUS | c::MAP_NORESERVE | c::MAP_FIXED_NOREPLACE;
-        // SAFETY: MAP_FIXED_NOREPLACE never replaces a mapping.
+        let fixed = if replace { c::MAP_FIXED } else { c::MAP_FIXED_NOREPLACE };
+        let flags = c::MAP_PRIVATE | c::MAP_ANONYMOUS | c::MAP_NORESERVE | fixed;
+        // SAFETY: replaces nothing, or the same mappings of guest memory, which no reference points to.
         unsafe { sys::mmap(start, end - start, prot, flags, -1, 0)? };
     }
     Ok(())
@@ -127,7 +135,7 @@ pub fn supply(address: u64, write: bool) -> bool {
     if pages.lazy {
         for piece in (start..end).step_by(PIECE as usize) {
             if !pages.present.contains(piece) {
-                fetch(piece);
+                pages.fetch(piece);
             }
         }
         pages.present.insert(start, end);
@@ -143,32 +151,59 @@ fn protect(start: u64, end: u64, prot: u32) -> Result<()> {
     unsafe { sys::mprotect(start, end - start, prot) }
 }
 
-/// Asks for a piece, which is accessible and zero.
-fn fetch(piece: u64) {
-    static ANSWER: Lock<[u8; MAX_PAYLOAD]> = Lock::new([0; MAX_PAYLOAD]);
-    let mut payload = ANSWER.lock();
-    socket::send(Header::new(tell::NEED, [piece]), &[]);
-    let message = loop {
-        let Some(message) = socket::receive(&mut payload) else { sys::exit_group(1) };
-        if message.header.kind() != ask::GO_ON {
-            break message;
+impl Pages {
+    /// Asks for a piece, which is accessible and zero.
+    fn fetch(&mut self, piece: u64) {
+        static ANSWER: Lock<[u8; MAX_PAYLOAD]> = Lock::new([0; MAX_PAYLOAD]);
+        let mut payload = ANSWER.lock();
+        socket::send(Header::new(tell::NEED, [piece]), &[]);
+        loop {
+            let Some(message) = socket::receive(&mut payload) else { sys::exit_group(1) };
+            let [kind, address, mask, ..] = message.header.0;
+            match kind {
+                ask::GO_ON => stream::was_read(),
+                ask::PAGES if address == piece => {
+                    return fill(piece, mask, &payload[..message.len]);
+                }
+                ask::PAGES => self.take(address, mask, &payload[..message.len]),
+                _ => {
+                    sys::complain(format_args!("the owner of this replay does not send pages"));
+                    sys::exit_group(125);
+                }
+            }
         }
-        stream::was_read();
-    };
-    let [kind, address, mask, ..] = message.header.0;
-    if kind != ask::PAGES || address != piece {
-        sys::complain(format_args!(
-            "the owner of this replay does not send the page it was asked for"
-        ));
-        sys::exit_group(125);
     }
-    let mut pages = payload[..message.len].chunks_exact(PAGE as usize);
-    for index in (0..PIECE / PAGE).filter(|index| mask >> index & 1 != 0) {
-        let Some(page) = pages.next() else { break };
+
+    /// Takes a piece that nobody has asked for.
+    fn take(&mut self, piece: u64, mask: u64, pages: &[u8]) {
+        let wanted = self.lazy
+            && piece.is_multiple_of(PIECE)
+            && is_guest(piece, PIECE)
+            && !self.present.contains(piece);
+        if !wanted || protect(piece, piece + PIECE, READ_WRITE).is_err() {
+            return;
+        }
+        fill(piece, mask, pages);
+        self.present.insert(piece, piece + PIECE);
+        if self.tracked {
+            self.changed.push((piece, piece + PIECE));
+        }
+    }
+}
+
+/// Puts pages into a piece, which is accessible and zero.
+fn fill(piece: u64, mask: u64, pages: &[u8]) {
+    let indices = (0..PIECE / PAGE).filter(|index| mask >> index & 1 != 0);
+    for (index, page) in indices.zip(pages.chunks_exact(PAGE as usize)) {
         let to = (piece + index * PAGE) as *mut u8;
         // SAFETY: guest memory that was just made writable.
         unsafe { core::ptr::copy_nonoverlapping(page.as_ptr(), to, page.len()) };
     }
+}
+
+/// Takes a piece before it is needed.
+pub fn put(piece: u64, mask: u64, pages: &[u8]) {
+    PAGES.lock().take(piece, mask, pages);
 }
 
 /// Writes guest memory; false if it is not the guest's.

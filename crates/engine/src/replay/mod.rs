@@ -37,6 +37,7 @@ use clock::{set_deadline, time};
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, Ordering};
 use log::Log;
+use retro_abi::log::Event;
 use retro_abi::replay::{Header, tell};
 
 pub use dialogue::start;
@@ -54,12 +55,14 @@ impl Policy for Replay {
 
 impl Events for Replay {}
 
-/// So many instructions in front of a stop blocks keep flags that nobody needs, because whoever looks at the
-/// stopped guest sees them: translation proves that a flag is dead by no more instructions than that.
+/// So many instructions in front of a stop, and of a switch of threads, blocks keep flags that nobody needs, because whoever
+/// looks at the stopped guest sees them: translation proves that a flag is dead by no more instructions than that.
 const APPROACH: u64 = 256;
 
 struct Player {
     log: Log,
+    /// All of the main stream.
+    main: &'static [u8],
     code: code::Code,
     threads: Vec<apply::Thread>,
     /// The thread that runs.
@@ -74,6 +77,8 @@ struct Player {
     until: u64,
     /// When the next event is.
     next_event: u64,
+    /// When somebody sees all flags next: the owner, or a thread that is to be left.
+    exact: u64,
     /// When something happens next: an event, a change of code, or the stop.
     limit: u64,
     /// Addresses in front of which to stop, in order.
@@ -124,7 +129,7 @@ pub fn pace(context: &mut Context, crossing: bool) -> Pace {
     let mut pace = Pace::Same;
     loop {
         let now = time();
-        let (limit, until) = with(|player| (player.limit, player.until));
+        let (limit, exact) = with(|player| (player.limit, player.exact));
         if now >= limit {
             advance(context);
             pace = Pace::Moved;
@@ -136,7 +141,7 @@ pub fn pace(context: &mut Context, crossing: bool) -> Pace {
             continue;
         }
         let steps_off = with(|player| player.breaks_at(context.registers.rip));
-        let mut deadline = if limit == until { limit.saturating_sub(APPROACH) } else { limit };
+        let mut deadline = limit.min(exact.saturating_sub(APPROACH));
         if stream::active() {
             deadline = deadline.min(now + stream::room());
         }
@@ -154,12 +159,15 @@ pub fn pace(context: &mut Context, crossing: bool) -> Pace {
 
 /// Applies every event whose time has come, and stops for the owner if it is time for that.
 fn advance(context: &mut Context) {
-    let now = time();
-    with(|player| player.next_event = player.apply(context, now));
-    while with(|player| player.over || now >= player.until) {
+    loop {
+        let now = time();
+        with(|player| player.next_event = player.apply(context, now));
+        if !with(|player| player.over || now >= player.until) {
+            return with(Player::set_limit);
+        }
+        // The owner may have sent the guest elsewhere.
         stop(context);
     }
-    with(Player::set_limit);
 }
 
 /// Lets the owner look at the guest until it is to go on.
@@ -263,6 +271,23 @@ impl Player {
     fn set_limit(&mut self) {
         let code = self.code.next_time().unwrap_or(u64::MAX);
         self.limit = self.next_event.min(code).min(self.until);
+        let switches = matches!(self.log.peek(), Some((_, Event::ThreadSwitch { .. })));
+        self.exact = if switches { self.until.min(self.next_event) } else { self.until };
+    }
+
+    /// Goes back to a state, or to the start of the log.
+    fn restart(&mut self, state: log::State, from: u64) -> u64 {
+        self.log = Log::new(state, self.main, from);
+        let first = self.log.peek().map_or(from, |(time, _)| time);
+        self.code.restart();
+        self.threads.clear();
+        self.running = 0;
+        self.started = false;
+        self.over = false;
+        (self.until, self.next_event, self.limit) = (first, first, first);
+        self.at_breakpoint = false;
+        self.seen_at = u64::MAX;
+        first
     }
 
     fn breaks_at(&self, pc: u64) -> bool {

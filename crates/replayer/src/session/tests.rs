@@ -239,7 +239,7 @@ fn a_stream_is_read_from_the_file_and_merged_with_the_log() {
         assert_eq!(header.0[1..3], [START + 4, Detail::BLOCKS.bits() | Detail::WRITES.bits()]);
         for (number, offset) in [(8u32, 0), (9, STREAM_FILE_SIZE as u64 / 2)] {
             let words = [number.into(), 0x100 * u64::from(number), 2, ending::JUMP, 4, 0];
-            fake.say(Header::new(tell::BLOCK, words), &[]);
+            fake.say(Header::new(tell::BLOCK, words), &[1, 2]);
             file.write_all_at(&number.to_le_bytes(), offset).unwrap();
             let time = START + 2 * u64::from(number - 8);
             fake.say(Header::new(tell::STREAM, [offset, 4, time]), &[]);

@@ -34,11 +34,12 @@ fn describe(blocks: &mut Descriptions) {
             displacement: 8u64.wrapping_neg(),
         },
     ];
-    let payload: Vec<u8> = accesses.iter().flat_map(|access| access.to_bytes()).collect();
+    let mut payload: Vec<u8> = accesses.iter().flat_map(|access| access.to_bytes()).collect();
+    payload.extend([3, 4, 5]);
     blocks
         .define(&Header::new(tell::BLOCK, [300, 0x401000, 3, ending::CALL, 24, 0]), &payload)
         .unwrap();
-    blocks.define(&Header::new(tell::BLOCK, [2, 0x402000, 1, ending::SYSCALL, 4, 0]), &[]).unwrap();
+    blocks.define(&Header::new(tell::BLOCK, [2, 0x402000, 1, ending::SYSCALL, 4, 0]), &[2]).unwrap();
 }
 
 fn calling(base: u64, value: u32) -> Vec<u8> {
@@ -124,7 +125,7 @@ fn events_come_after_what_retires_at_their_time() {
     assert_eq!(
         told,
         [
-            "10 t7 0x401000 [10 Write 0x7010+4 [cd, ab, 0, 0]] [11 Read 0x601000+8 []] [12 Call 0x6ff8+8 []]",
+            "10 t7 0x401000 [10 Write 0x7010+4 [cd, ab, 0, 0]] [11 Read 0x601000+8 []] [12 Call 0x6ff8+8 [c, 10, 40, 0, 0, 0, 0, 0]]",
             "13 t9 ThreadSwitch",
             "13 t9 0x402000",
             "14 t9 SyscallEnter",
@@ -232,7 +233,9 @@ fn descriptions_that_make_no_sense_are_refused() {
         displacement: 0,
     };
     let mut define = |words: [u64; 6], access: replay::Access| {
-        blocks.define(&Header::new(tell::BLOCK, words), &access.to_bytes())
+        let mut payload = access.to_bytes().to_vec();
+        payload.extend([1, 2]);
+        blocks.define(&Header::new(tell::BLOCK, words), &payload)
     };
     assert_eq!(define(good, access), Ok(()));
     for (index, wrong) in [(0, u64::MAX), (2, 0), (2, 1 << 40), (3, 99), (4, 3), (4, 1 << 20)] {

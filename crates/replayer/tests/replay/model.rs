@@ -1,6 +1,6 @@
 //! A model of guest memory that knows only what a stream tells.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use retro_abi::log::{Event, MapKind};
 use retro_replayer::{Access, AccessKind, Block, Item, PAGE_SIZE};
@@ -11,8 +11,6 @@ const PAGE: u64 = PAGE_SIZE as u64;
 #[derive(Default)]
 pub struct Memory {
     pub pages: BTreeMap<u64, Box<[u8; PAGE_SIZE]>>,
-    /// Where return addresses of calls were written, whose value the stream does not have.
-    unknown: BTreeSet<u64>,
     /// Values of reads that were compared.
     pub reads: u64,
 }
@@ -26,11 +24,6 @@ impl Memory {
         }
     }
 
-    /// Bytes of a page that are known to be what the page of the model says.
-    pub fn is_known(&self, address: u64) -> bool {
-        !self.unknown.contains(&address)
-    }
-
     fn block(&mut self, block: &Block) {
         let accesses: Vec<Access> = block.accesses().collect();
         for instruction in accesses.chunk_by(|a, b| a.time == b.time) {
@@ -38,32 +31,22 @@ impl Memory {
                 self.check_read(block, read);
             }
             for write in instruction.iter().filter(|access| access.kind.writes()) {
-                if write.value.is_empty() {
-                    self.unknown.extend(write.address..write.address + write.len);
-                } else {
-                    assert_eq!(
-                        write.value.len() as u64,
-                        write.len,
-                        "a written value is in the stream"
-                    );
-                    self.write(write.address, write.value);
-                }
+                assert_eq!(write.value.len() as u64, write.len, "a written value is in the stream");
+                self.write(write.address, write.value);
             }
         }
     }
 
     fn check_read(&mut self, block: &Block, read: &Access) {
         for (address, &byte) in (read.address..).zip(read.value) {
-            if self.is_known(address) {
-                let known = self.pages.get(&(address / PAGE * PAGE));
-                let expected = known.map_or(0, |page| page[(address % PAGE) as usize]);
-                assert_eq!(
-                    byte, expected,
-                    "{read:x?} of the block at {:#x}, address {address:#x}",
-                    block.pc
-                );
-                self.reads += 1;
-            }
+            let known = self.pages.get(&(address / PAGE * PAGE));
+            let expected = known.map_or(0, |page| page[(address % PAGE) as usize]);
+            assert_eq!(
+                byte, expected,
+                "{read:x?} of the block at {:#x}, address {address:#x}",
+                block.pc
+            );
+            self.reads += 1;
         }
     }
 
@@ -81,7 +64,6 @@ impl Memory {
             } => {
                 let pages = start / PAGE * PAGE..(start + len).next_multiple_of(PAGE);
                 self.pages.retain(|page, _| !pages.contains(page));
-                self.unknown.retain(|address| !pages.contains(address));
             }
             Event::Map { kind: MapKind::Move, start, len, offset, .. } => {
                 let mut bytes = vec![0; len as usize];
@@ -103,11 +85,6 @@ impl Memory {
             let at = (address % PAGE) as usize;
             let (now, rest) = bytes.split_at(bytes.len().min(PAGE_SIZE - at));
             page[at..at + now.len()].copy_from_slice(now);
-            if !self.unknown.is_empty() {
-                for written in address..address + now.len() as u64 {
-                    self.unknown.remove(&written);
-                }
-            }
             address += now.len() as u64;
             bytes = rest;
         }

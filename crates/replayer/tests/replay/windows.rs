@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use retro_abi::log::register;
 use retro_replayer::{PAGE_SIZE, Registers, Session};
 
 use crate::recorded::{Place, Recorded, shuffled};
@@ -15,18 +14,12 @@ struct End {
     changed: BTreeMap<u64, [u8; PAGE_SIZE]>,
 }
 
-/// Flags that may be anything while no instruction is going to look at them.
-const UNREAD_FLAGS: u64 = 0x1_08d5;
-
 fn all_registers(session: &mut Session) -> Vec<Registers> {
     let threads = session.threads().unwrap();
     let mut all: Vec<Registers> =
         threads.iter().map(|info| session.registers(Some(info.thread)).unwrap()).collect();
     assert!(all[0].running, "the running thread comes first");
     assert_eq!(all[0].pc(), session.pc());
-    for registers in &mut all {
-        registers.general[register::RFLAGS as usize] &= !UNREAD_FLAGS;
-    }
     all.sort_by_key(|registers| registers.thread);
     all
 }

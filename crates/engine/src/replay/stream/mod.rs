@@ -207,6 +207,7 @@ pub fn describe(cache: &mut CodeCache, block: u32) {
     for access in &tracer.accesses {
         payload.extend_from_slice(&access.to_bytes());
     }
+    payload.extend_from_slice(&tracer.lengths);
     let mut buffer = BUFFER.lock();
     let most = (tracer.len as u64).div_ceil(instructions as u64);
     if most > buffer.most {

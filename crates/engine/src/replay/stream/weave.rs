@@ -93,6 +93,8 @@ pub struct Tracer {
     pub next: u32,
     /// What the block does to memory.
     pub accesses: Vec<Access>,
+    /// Length of each instruction.
+    pub lengths: Vec<u8>,
     /// How it ends.
     pub ending: u64,
     /// Bytes of its record.
@@ -132,6 +134,7 @@ impl Tracer {
             detail: 0,
             next: 0,
             accesses: Vec::with_capacity(64),
+            lengths: Vec::with_capacity(64),
             ending: ending::NEXT,
             len: 0,
             known: Vec::with_capacity(16),
@@ -247,6 +250,8 @@ impl Tracer {
         self.left = false;
         self.held_scratch = None;
         self.ending = ending_of(block);
+        self.lengths.clear();
+        self.lengths.extend(block.iter().map(|guest| guest.len() as u8));
         let mut used = GprSet::default();
         used.0 |= 1 << Gpr::Rsp as u16 | 1 << super::super::clock::CLOCK_REGISTER as u16;
         for guest in block {
