@@ -7,24 +7,30 @@
 //! ([`inputs`]) is run in every mode ([`modes`]) in turn, round after round, so that a change in
 //! the machine's speed hits all modes alike ([`session`]). Each run is timed and its standard
 //! output compared with the native one's ([`measure`]); of recorded runs the log is measured, too
-//! ([`recording`]). The medians become ratios to native ([`report`]), printed as a table ([`table`]) or JSON, judged against the project's goals
-//! ([`targets`]), and written into RESULTS.md on request ([`results`]).
+//! ([`recording`]). A recording made beforehand is replayed in the same rounds ([`replaying`]), and random times of it are
+//! visited ([`positions`]), each in a process of this program with the engine of its own build ([`engine`]).
+//! The medians become ratios to native ([`report`]), printed as a table ([`table`]) or JSON, judged against the
+//! project's goals ([`targets`]), and written into RESULTS.md on request ([`results`]).
 //!
 //! Invariants:
-//! 1. A figure in a report stems from a run whose output and exit status equalled native's.
+//! 1. A figure in a report stems from a run whose output and exit status equalled native's, or from a replay
+//!    without divergence that executed as many instructions as were recorded.
 //! 2. Everything created lies in one directory that is removed on the way out ([`workdir`]).
 //! 3. Nothing printed depends on the date, the user or where the tree is checked out.
 
 mod c_source;
+mod engine;
 mod inputs;
 mod interrupt;
 mod machine;
 mod measure;
 mod modes;
 mod options;
+mod positions;
 mod programs;
 mod random;
 mod recording;
+mod replaying;
 mod report;
 mod results;
 mod session;
@@ -39,10 +45,16 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Parser;
 
-use crate::options::Options;
+use crate::options::{Options, Task};
+use crate::replaying::Depth;
 
 fn main() -> ExitCode {
-    match run(&Options::parse()) {
+    let options = Options::parse();
+    let outcome = match &options.task {
+        Some(task) => do_task(task).map(|()| true),
+        None => run(&options),
+    };
+    match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -50,6 +62,23 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints what was found as JSON, for the process that started this one.
+fn do_task(task: &Task) -> Result<()> {
+    let json = match task {
+        Task::Replay { recording } => {
+            serde_json::to_string(&replaying::replay(recording, Depth::Plain)?)?
+        }
+        Task::Stream { recording } => {
+            serde_json::to_string(&replaying::replay(recording, Depth::Streamed)?)?
+        }
+        Task::Position { recording, times } => {
+            serde_json::to_string(&positions::measure(recording, *times)?)?
+        }
+    };
+    println!("{json}");
+    Ok(())
 }
 
 /// Whether every measured run gave the right answer.

@@ -33,6 +33,16 @@ pub struct Sample {
     pub log: Option<LogSize>,
 }
 
+/// Seconds after which a run need not be repeated.
+pub const LONG_RUN: u32 = 10;
+
+impl Sample {
+    /// Whether the run took so long that it need not be repeated.
+    pub fn is_long(&self) -> bool {
+        self.wall_ms > f64::from(LONG_RUN) * 1e3
+    }
+}
+
 /// What a run did, which must not depend on the mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {

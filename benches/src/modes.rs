@@ -1,21 +1,22 @@
 //! The ways to run a program.
 //!
-//! A mode is a command template, nothing else. To add one: a variant, and its arm in
+//! A mode is a command template and a few properties. To add one: a variant, and its arm in
 //! [`Mode::template`]. Words of a template:
 //!
 //! | word        | becomes                                                           |
 //! | ----------- | ----------------------------------------------------------------- |
 //! | `{retro}`   | the path of the `retro` executable                                |
+//! | `{bench}`   | the path of this program, for the tasks that it does in a process of its own |
 //! | `{guest}`   | the program's whole command line (several words)                  |
 //! | `{scratch}` | (inside a word) a directory that the program's modes share        |
 //!
-//! The modes of one round run in the order of the enum, so a mode may use what an earlier one left
-//! in `{scratch}`. A recording there is measured and removed right after the run ([`crate::recording`]).
+//! The modes of one round run in the order of the enum. A recording that a run leaves in `{scratch}` is measured and removed
+//! right after the run ([`crate::recording`]). Modes that replay all use one that was made before, untimed.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -31,13 +32,30 @@ pub enum Mode {
     Run,
     /// Under `retro record`: everything logged that a replay needs
     Record,
+    /// The recording replayed, one interval after the other, one process at a time
+    Replay,
+    /// As replay, with every block, call and write streamed and looked at
+    Stream,
+    /// Under `retro verify`: the recording replayed on all cores
+    Verify,
+    /// Going to random times of the recording, in milliseconds; on a few programs
+    Position,
     /// Under `valgrind --tool=none`: the peer
     Valgrind,
 }
 
 impl Mode {
     /// What is measured unless told otherwise.
-    pub const DEFAULT: [Self; 4] = [Self::Native, Self::Run, Self::Record, Self::Valgrind];
+    pub const DEFAULT: [Self; 8] = [
+        Self::Native,
+        Self::Run,
+        Self::Record,
+        Self::Replay,
+        Self::Stream,
+        Self::Verify,
+        Self::Position,
+        Self::Valgrind,
+    ];
 
     fn template(self) -> &'static [&'static str] {
         match self {
@@ -46,6 +64,10 @@ impl Mode {
             Self::Record => {
                 &["{retro}", "record", "--quiet", "-o", "{scratch}/recording", "--", "{guest}"]
             }
+            Self::Replay => &["{bench}", "replay", "{scratch}/kept/recording"],
+            Self::Stream => &["{bench}", "stream", "{scratch}/kept/recording"],
+            Self::Verify => &["{retro}", "verify", "--json", "{scratch}/kept/recording"],
+            Self::Position => &["{bench}", "position", "{scratch}/kept/recording"],
             // Without --trace-children the programs of the fork/exec group would run natively.
             Self::Valgrind => &["valgrind", "-q", "--tool=none", "--trace-children=yes", "{guest}"],
         }
@@ -61,8 +83,23 @@ impl Mode {
         self == Self::Record
     }
 
+    /// Whether a run works on a recording that was made before.
+    pub fn replays(self) -> bool {
+        matches!(self, Self::Replay | Self::Stream | Self::Verify | Self::Position)
+    }
+
+    /// Whether its cost is given as a multiple of native.
+    pub fn is_compared(self) -> bool {
+        !matches!(self, Self::Native | Self::Position)
+    }
+
+    /// Whether it takes its turn in every round.
+    pub fn is_timed(self) -> bool {
+        self != Self::Position
+    }
+
     fn needs_retro(self) -> bool {
-        self.template().first() == Some(&"{retro}")
+        !matches!(self, Self::Native | Self::Valgrind)
     }
 }
 
@@ -76,6 +113,7 @@ impl std::fmt::Display for Mode {
 pub struct Launcher {
     modes: Vec<Mode>,
     retro: PathBuf,
+    bench: PathBuf,
 }
 
 impl Launcher {
@@ -99,7 +137,8 @@ impl Launcher {
             }
             present
         });
-        Ok(Self { modes, retro: retro_path })
+        let bench = std::env::current_exe().context("finding the path of this program")?;
+        Ok(Self { modes, retro: retro_path, bench })
     }
 
     /// The `retro` executable; empty if no mode needs it.
@@ -119,6 +158,7 @@ impl Launcher {
             match word {
                 "{guest}" => words.extend_from_slice(guest),
                 "{retro}" => words.push(self.retro.clone().into()),
+                "{bench}" => words.push(self.bench.clone().into()),
                 _ if words.is_empty() => {
                     words.push(tools::locate(word).unwrap_or_else(|| word.into()).into())
                 }
@@ -156,7 +196,11 @@ mod tests {
     use super::*;
 
     fn command(mode: Mode) -> Vec<String> {
-        let launcher = Launcher { modes: vec![mode], retro: "/opt/retro".into() };
+        let launcher = Launcher {
+            modes: vec![mode],
+            retro: "/opt/retro".into(),
+            bench: "/opt/retro-bench".into(),
+        };
         let guest = ["/bin/echo".into(), "{retro}".into()];
         let words = launcher.command(mode, &guest, Path::new("/scratch"));
         words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
@@ -179,6 +223,10 @@ mod tests {
                 "{retro}"
             ]
         );
+        assert_eq!(
+            command(Mode::Stream),
+            ["/opt/retro-bench", "stream", "/scratch/kept/recording"]
+        );
         assert_eq!(command(Mode::Valgrind)[1..3], ["-q", "--tool=none"]);
     }
 
@@ -186,6 +234,10 @@ mod tests {
     fn recordings_go_where_they_are_looked_for() {
         let place = crate::recording::place(Path::new("/scratch"));
         assert!(command(Mode::Record).contains(&place.to_string_lossy().into_owned()));
+        let kept = crate::recording::place(&crate::recording::kept(Path::new("/scratch")));
+        for mode in Mode::DEFAULT.into_iter().filter(|mode| mode.replays()) {
+            assert!(command(mode).contains(&kept.to_string_lossy().into_owned()), "{mode}");
+        }
     }
 
     #[test]

@@ -3,30 +3,40 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
 use crate::modes::Mode;
 use crate::programs::{Group, PROGRAMS, Program};
+
+/// Times that the mode `position` goes to, if nobody says otherwise.
+const DEFAULT_POSITIONS: u32 = 100;
 
 const EXAMPLES: &str = "\
 Examples:
   retro-bench                                     everything, in every mode
   retro-bench --modes run,record --group cpu      the CPU-bound programs, without the peer
+  retro-bench --modes replay,stream,position      what looking at a recording costs
   retro-bench --only gzip,sh-loop --runs 7        two programs, seven rounds each
   retro-bench --json --out results.json           every sample, for another program to read
   retro-bench --update-results                    rewrite the measured part of benches/RESULTS.md
   retro-bench --retro target/debug/retro --only true
 
-Exit status: 0 if every run gave native's answer, 1 if one did not or the benchmark could not run.";
+Exit status: 0 if every run gave native's answer and every replay was what was recorded, 1 if one did not or the benchmark could not run.";
 
 /// Measure what running programs under Retrospect costs, as ratios to native.
 ///
 /// Runs each program natively, under `retro run`, under `retro record` and under `valgrind --tool=none` in
 /// turn, compares their output, and prints the median wall-clock time of each mode divided by the native one's,
-/// and the size of the logs in bits per instruction.
+/// and the size of the logs in bits per instruction. Replays a recording of each program in the same way: plainly,
+/// with everything streamed, and under `retro verify`. In recordings of a few programs it goes to random times and
+/// prints how long that takes.
 #[derive(Parser, Debug)]
 #[command(name = "retro-bench", version, after_help = EXAMPLES)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct Options {
+    #[command(subcommand)]
+    pub task: Option<Task>,
+
     /// Measure only these programs (see --list)
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = program_name)]
     pub only: Vec<String>,
@@ -46,6 +56,10 @@ pub struct Options {
     /// Rounds per program of the cold group, whose runs are short
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     pub cold_runs: u32,
+
+    /// Random times that mode position goes to in each recording
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_POSITIONS, value_parser = clap::value_parser!(u32).range(1..))]
+    pub positions: u32,
 
     /// Give up on a run after so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..))]
@@ -71,6 +85,24 @@ pub struct Options {
     /// List the programs and exit
     #[arg(long)]
     pub list: bool,
+}
+
+/// What the benchmark does in a process of its own that it times.
+#[derive(Subcommand, Debug)]
+pub enum Task {
+    /// Replay a recording
+    #[command(hide = true)]
+    Replay { recording: PathBuf },
+    /// Replay a recording and look at everything that it does
+    #[command(hide = true)]
+    Stream { recording: PathBuf },
+    /// Go to random times of a recording
+    #[command(hide = true)]
+    Position {
+        recording: PathBuf,
+        #[arg(long, default_value_t = DEFAULT_POSITIONS)]
+        times: u32,
+    },
 }
 
 impl Options {

@@ -49,6 +49,10 @@ pub struct Program {
 }
 
 impl Program {
+    pub fn is_positioned(&self) -> bool {
+        POSITIONED.contains(&self.name)
+    }
+
     /// The first program of the system that is needed and not installed.
     pub fn missing_tool(&self) -> Option<&'static str> {
         let own = self.command[0];
@@ -67,6 +71,10 @@ impl Program {
         std::iter::once(path.into()).chain(rest.iter().map(OsString::from)).collect()
     }
 }
+
+/// The programs in whose recordings the mode `position` goes to random times: interpreters, a data base, a compressor, a
+/// compiler.
+pub const POSITIONED: &[&str] = &["gzip", "python3", "sqlite3", "perl", "cc1"];
 
 const LARGE_TEXT: Input = Input::Text { file: "large.txt", bytes: 30_000_000 };
 const SMALL_TEXT: Input = Input::Text { file: "small.txt", bytes: 10_000_000 };
@@ -303,6 +311,12 @@ mod tests {
         let headline: Vec<_> = PROGRAMS.iter().filter(|program| program.headline).collect();
         assert_eq!(headline.len(), 8);
         assert!(headline.iter().all(|program| program.group == Group::Cpu));
+    }
+
+    #[test]
+    fn positioned_programs_are_in_the_table() {
+        let positioned = PROGRAMS.iter().filter(|program| program.is_positioned());
+        assert_eq!(positioned.count(), POSITIONED.len());
     }
 
     #[test]

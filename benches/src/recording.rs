@@ -41,6 +41,11 @@ pub fn place(scratch: &Path) -> PathBuf {
     scratch.join("recording")
 }
 
+/// The directory for the one recording of a program that all modes use that replay.
+pub fn kept(scratch: &Path) -> PathBuf {
+    scratch.join("kept")
+}
+
 /// The size of the recording at `path`. A damaged one is an error: it would look small.
 pub fn measure(retro: &Path, path: &Path) -> Result<LogSize> {
     let mut command = Command::new(retro);

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::machine::Machine;
 use crate::measure::Sample;
 use crate::modes::Mode;
+use crate::positions::Positioning;
 use crate::programs::{Group, Program};
 use crate::statistics::{geometric_mean, median};
 
@@ -33,6 +34,26 @@ pub struct ProgramReport {
     pub group: Group,
     pub headline: bool,
     pub modes: BTreeMap<Mode, ModeReport>,
+    /// Of [`Mode::Position`], on programs that this is measured on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub positioning: Option<PositioningReport>,
+}
+
+/// How long it takes to go to random times of a program's recording.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum PositioningReport {
+    Measured(Positioning),
+    Failed { error: String },
+}
+
+impl From<Result<Positioning, String>> for PositioningReport {
+    fn from(outcome: Result<Positioning, String>) -> Self {
+        match outcome {
+            Ok(positioning) => Self::Measured(positioning),
+            Err(error) => Self::Failed { error },
+        }
+    }
 }
 
 /// One mode's cost on one program.
@@ -101,7 +122,21 @@ impl ProgramReport {
                 (mode, report)
             })
             .collect();
-        Self { name: program.name, group: program.group, headline: program.headline, modes }
+        Self {
+            name: program.name,
+            group: program.group,
+            headline: program.headline,
+            modes,
+            positioning: None,
+        }
+    }
+
+    /// How long going to random times takes, if it was measured.
+    pub fn positioning(&self) -> Option<&Positioning> {
+        match self.positioning.as_ref()? {
+            PositioningReport::Measured(positioning) => Some(positioning),
+            PositioningReport::Failed { .. } => None,
+        }
     }
 
     /// The mode's figures, if it was measured.
@@ -147,11 +182,7 @@ impl GeometricMean {
                     selected.iter().map(|program| value(program.figures(mode)?)).collect();
                 Some((mode, geometric_mean(&values?)?))
             };
-            modes
-                .iter()
-                .filter(|&&mode| mode != Mode::Native)
-                .filter_map(|&mode| mean(mode))
-                .collect()
+            modes.iter().filter(|mode| mode.is_compared()).filter_map(|&mode| mean(mode)).collect()
         };
         (!selected.is_empty()).then(|| Self {
             over: name,
@@ -173,6 +204,9 @@ impl Report {
                     failures.push(format!("{} under {mode}: {error}", program.name));
                 }
             }
+            if let Some(PositioningReport::Failed { error }) = &program.positioning {
+                failures.push(format!("{} under {}: {error}", program.name, Mode::Position));
+            }
         }
         failures
     }
@@ -188,10 +222,14 @@ pub mod tests {
     use crate::programs::PROGRAMS;
     use crate::recording::LogSize;
 
-    /// A report in which each program took the given milliseconds per mode; a negative figure is a
-    /// failure. Logs have 0.08 bits per instruction.
+    /// A report in which each program took the given milliseconds natively and under run, record and valgrind; a
+    /// negative figure is a failure. Logs have 0.08 bits per instruction.
     pub fn report(rows: &[(&str, &[f64])]) -> Report {
-        let modes = Mode::DEFAULT;
+        report_of(&[Mode::Native, Mode::Run, Mode::Record, Mode::Valgrind], rows)
+    }
+
+    /// The same for other modes.
+    pub fn report_of(modes: &[Mode], rows: &[(&str, &[f64])]) -> Report {
         let programs: Vec<ProgramReport> = rows
             .iter()
             .map(|(name, milliseconds)| {
@@ -213,7 +251,7 @@ pub mod tests {
                 ProgramReport::new(program, outcomes.collect())
             })
             .collect();
-        let geometric_means = GeometricMean::over("the eight", &programs, &modes, |p| p.headline)
+        let geometric_means = GeometricMean::over("the eight", &programs, modes, |p| p.headline)
             .into_iter()
             .collect();
         Report {
@@ -262,6 +300,14 @@ pub mod tests {
         let bits = &report.geometric_means[0].log_bits_per_instruction;
         assert!((bits[&Mode::Record] - 0.08).abs() < 1e-12);
         assert_eq!(bits.len(), 1, "only of modes that record");
+    }
+
+    #[test]
+    fn failed_positioning_is_a_failure() {
+        let mut report = report(&[("gzip", &[100.0, 200.0, 300.0, 400.0])]);
+        report.programs[0].positioning = Some(Err("no end after 1 s".to_owned()).into());
+        assert_eq!(report.failures(), ["gzip under position: no end after 1 s"]);
+        assert_eq!(report.programs[0].positioning(), None);
     }
 
     #[test]

@@ -1,25 +1,29 @@
 //! Runs the selected programs in all modes, interleaved.
 //!
 //! One native run per program comes first and is not counted: it fills the page cache and gives the
-//! answer that every later run, native ones included, must repeat. Then round by round each mode
-//! runs once. A mode that fails on a program is not tried on it again, so that a figure never mixes
-//! good runs and bad.
+//! answer that every later run, native ones included, must repeat. If a mode replays, a recording is made for it, not
+//! counted either. Then round by round each mode runs once. A mode that fails on a program is not tried on it
+//! again, so that a figure never mixes good runs and bad. One that takes long is not run again either: its figure is hardly
+//! disturbed by what else the machine does, and a session would take hours. Going to random times comes last, once: it is
+//! repetition in itself.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
 use crate::machine::Machine;
-use crate::measure::{self, Answer, Sample};
+use crate::measure::{self, Answer, Run, Sample};
 use crate::modes::{Launcher, Mode};
 use crate::options::Options;
+use crate::positions::{self, Positioning};
 use crate::programs::{Group, Program};
-use crate::recording;
-use crate::report::{GeometricMean, Outcome, ProgramReport, Report};
+use crate::recording::{self, LogSize};
+use crate::replaying;
+use crate::report::{GeometricMean, Outcome, PositioningReport, ProgramReport, Report};
 use crate::table;
 use crate::workdir::WorkDirectory;
 
@@ -73,13 +77,8 @@ fn run_program(
     let scratch = directory.join(format!("{}.scratch", program.name));
     fs::create_dir(&scratch)?;
     let guest = program.guest(directory);
-    let commands: Vec<(Mode, Vec<OsString>)> = launcher
-        .modes()
-        .iter()
-        .map(|&mode| (mode, launcher.command(mode, &guest, &scratch)))
-        .collect();
-
-    let reference = measure::run(&guest, directory, options.timeout())?.with_context(|| {
+    let timeout = options.timeout();
+    let reference = measure::run(&guest, directory, timeout)?.with_context(|| {
         format!("{} takes longer than {} s natively", program.name, options.timeout)
     })?;
     if !reference.answer.status.success() {
@@ -90,52 +89,163 @@ fn run_program(
             last_lines(&reference.stderr)
         );
     }
+    let candidate =
+        Candidate { launcher, directory, scratch, guest, answer: reference.answer, timeout };
 
-    let mut outcomes: BTreeMap<Mode, Outcome> =
-        commands.iter().map(|(mode, _)| (*mode, Ok(Vec::new()))).collect();
-    for _ in 0..options.rounds(program.group) {
-        for (mode, words) in &commands {
-            let Some(Ok(samples)) = outcomes.get_mut(mode) else { continue };
-            let mut outcome = run_once(words, directory, options.timeout(), &reference.answer)?;
-            if mode.records() {
-                let path = recording::place(&scratch);
-                outcome = outcome.and_then(|sample| with_log(sample, launcher.retro(), &path));
-                recording::remove(&path)?;
-            }
-            match outcome {
-                Ok(sample) => samples.push(sample),
-                Err(reason) => {
-                    outcomes.insert(*mode, Err(reason));
+    let recorded = candidate.record_for_replays(program)?;
+    let outcomes = candidate.run_rounds(options.rounds(program.group), recorded.as_ref())?;
+    let mut report = ProgramReport::new(program, outcomes);
+    if let Some(recorded) = &recorded
+        && candidate.is_positioned(program)
+    {
+        report.positioning = Some(match recorded {
+            Ok(_) => candidate.position(options.positions)?.into(),
+            Err(reason) => Err(reason.clone()).into(),
+        });
+    }
+    fs::remove_dir_all(&candidate.scratch)?;
+    Ok(report)
+}
+
+/// A program that can be run in every mode.
+struct Candidate<'a> {
+    launcher: &'a Launcher,
+    directory: &'a Path,
+    scratch: PathBuf,
+    guest: Vec<OsString>,
+    /// What it gave natively.
+    answer: Answer,
+    timeout: Duration,
+}
+
+/// What a run must give to be counted.
+#[derive(Clone, Copy)]
+enum Expected<'a> {
+    /// Native's answer.
+    Answer(&'a Answer),
+    /// A replay of so many instructions.
+    Instructions(u64),
+}
+
+/// The inner error is the program's failure in a mode, the outer one the benchmark's own.
+type Attempt<T> = Result<Result<T, String>>;
+
+impl Candidate<'_> {
+    fn timed_modes(&self) -> impl Iterator<Item = Mode> + '_ {
+        self.launcher.modes().iter().copied().filter(|mode| mode.is_timed())
+    }
+
+    fn is_positioned(&self, program: &Program) -> bool {
+        program.is_positioned() && self.launcher.modes().contains(&Mode::Position)
+    }
+
+    /// Makes the recording that all modes use that replay; nothing if there is no such mode.
+    fn record_for_replays(&self, program: &Program) -> Result<Option<Result<LogSize, String>>> {
+        if !self.timed_modes().any(Mode::replays) && !self.is_positioned(program) {
+            return Ok(None);
+        }
+        let kept = recording::kept(&self.scratch);
+        fs::create_dir(&kept)?;
+        let words = self.launcher.command(Mode::Record, &self.guest, &kept);
+        let recorded = self.run_once(&words, Expected::Answer(&self.answer))?;
+        let size = recorded.and_then(|_| self.log_size(&recording::place(&kept)));
+        Ok(Some(size.map_err(|reason| format!("could not be recorded: {reason}"))))
+    }
+
+    fn run_rounds(
+        &self,
+        rounds: u32,
+        recorded: Option<&Result<LogSize, String>>,
+    ) -> Result<BTreeMap<Mode, Outcome>> {
+        let mut outcomes = BTreeMap::new();
+        let mut runs = Vec::new();
+        for mode in self.timed_modes() {
+            let expected = match recorded.filter(|_| mode.replays()) {
+                None => Expected::Answer(&self.answer),
+                Some(Ok(size)) => Expected::Instructions(size.instructions),
+                Some(Err(reason)) => {
+                    outcomes.insert(mode, Err(reason.clone()));
+                    continue;
+                }
+            };
+            outcomes.insert(mode, Ok(Vec::new()));
+            runs.push((mode, self.launcher.command(mode, &self.guest, &self.scratch), expected));
+        }
+        for _ in 0..rounds {
+            for (mode, words, expected) in &runs {
+                let Some(Ok(samples)) = outcomes.get_mut(mode) else { continue };
+                if samples.last().is_some_and(Sample::is_long) {
+                    continue;
+                }
+                match self.measure_once(*mode, words, *expected)? {
+                    Ok(sample) => samples.push(sample),
+                    Err(reason) => {
+                        outcomes.insert(*mode, Err(reason));
+                    }
                 }
             }
         }
+        Ok(outcomes)
     }
-    fs::remove_dir_all(&scratch)?;
-    Ok(ProgramReport::new(program, outcomes))
+
+    /// One run, and the size of the log if it has left one.
+    fn measure_once(
+        &self,
+        mode: Mode,
+        words: &[OsString],
+        expected: Expected<'_>,
+    ) -> Attempt<Sample> {
+        let outcome = self.run_once(words, expected)?.map(|run| run.sample);
+        if !mode.records() {
+            return Ok(outcome);
+        }
+        let path = recording::place(&self.scratch);
+        let outcome =
+            outcome.and_then(|sample| Ok(Sample { log: Some(self.log_size(&path)?), ..sample }));
+        recording::remove(&path)?;
+        Ok(outcome)
+    }
+
+    fn position(&self, times: u32) -> Attempt<Positioning> {
+        let mut words = self.launcher.command(Mode::Position, &self.guest, &self.scratch);
+        words.push(format!("--times={times}").into());
+        let Some(run) = measure::run(&words, self.directory, self.timeout)? else {
+            return Ok(Err(self.no_end()));
+        };
+        if !run.answer.status.success() {
+            return Ok(Err(format!("{}{}", run.answer.status, last_lines(&run.stderr))));
+        }
+        Ok(positions::parse(&run.answer.stdout))
+    }
+
+    fn run_once(&self, words: &[OsString], expected: Expected<'_>) -> Attempt<Run> {
+        let Some(run) = measure::run(words, self.directory, self.timeout)? else {
+            return Ok(Err(self.no_end()));
+        };
+        Ok(match expected.difference(&run.answer) {
+            None => Ok(run),
+            Some(difference) => Err(difference + &last_lines(&run.stderr)),
+        })
+    }
+
+    fn no_end(&self) -> String {
+        format!("no end after {} s", self.timeout.as_secs())
+    }
+
+    /// The size of a recording. One that cannot be read is a failure of the mode that made it.
+    fn log_size(&self, path: &Path) -> Result<LogSize, String> {
+        recording::measure(self.launcher.retro(), path).map_err(|error| format!("{error:#}"))
+    }
 }
 
-/// The inner error is the program's failure in this mode, the outer one the benchmark's own.
-fn run_once(
-    words: &[OsString],
-    directory: &Path,
-    timeout: Duration,
-    expected: &Answer,
-) -> Result<Result<Sample, String>> {
-    let Some(run) = measure::run(words, directory, timeout)? else {
-        return Ok(Err(format!("no end after {} s", timeout.as_secs())));
-    };
-    Ok(match run.answer.difference(expected) {
-        None => Ok(run.sample),
-        Some(difference) => Err(difference + &last_lines(&run.stderr)),
-    })
-}
-
-/// The sample with the size of the log that the run has left. A recording that cannot be read is a failure of
-/// the mode.
-fn with_log(sample: Sample, retro: &Path, path: &Path) -> Result<Sample, String> {
-    match recording::measure(retro, path) {
-        Ok(size) => Ok(Sample { log: Some(size), ..sample }),
-        Err(error) => Err(format!("{error:#}")),
+impl Expected<'_> {
+    /// Why an answer does not count, or nothing if it does.
+    fn difference(self, answer: &Answer) -> Option<String> {
+        match self {
+            Self::Answer(native) => answer.difference(native),
+            Self::Instructions(_) if !answer.status.success() => Some(answer.status.to_string()),
+            Self::Instructions(count) => replaying::difference(&answer.stdout, count),
+        }
     }
 }
 
@@ -166,6 +276,13 @@ fn progress(report: &ProgramReport) -> String {
             },
         };
     }
+    line += &match &report.positioning {
+        None => String::new(),
+        Some(PositioningReport::Failed { .. }) => format!("  {} FAILED", Mode::Position),
+        Some(PositioningReport::Measured(figures)) => {
+            format!("  {} {:.1} ms", Mode::Position, figures.cold.median_ms)
+        }
+    };
     line
 }
 
@@ -177,6 +294,7 @@ fn command_line() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::positions::tests::positioning;
     use crate::report::tests::report;
 
     #[test]
@@ -189,27 +307,53 @@ mod tests {
 
     #[test]
     fn progress_shows_each_mode() {
-        let report =
+        let mut report =
             report(&[("gzip", &[100.0, 150.0, 250.0, -1.0]), ("true", &[1.0, 3.0, 4.0, 50.0])]);
         assert_eq!(
             progress(&report.programs[0]),
             "gzip          native 100.0 ms  run 1.50  record 2.50 (0.080 bits)  valgrind FAILED"
         );
         assert!(progress(&report.programs[1]).contains("run 3.00 (+2.0 ms)"));
+        let mut gzip = report.programs.swap_remove(0);
+        gzip.positioning = Some(Ok(positioning(12.34, 3.0)).into());
+        assert!(progress(&gzip).ends_with("  valgrind FAILED  position 12.3 ms"));
+        gzip.positioning = Some(Err("no end".to_owned()).into());
+        assert!(progress(&gzip).ends_with("  position FAILED"));
+    }
+
+    fn answer(script: &str) -> Answer {
+        let words = ["/bin/sh".into(), "-c".into(), script.into()];
+        let run = measure::run(&words, Path::new("/"), Duration::from_secs(20)).expect("runs");
+        run.expect("in time").answer
     }
 
     #[test]
     fn a_wrong_answer_is_a_failure_of_the_mode() {
-        let shell = |script: &str| vec!["/bin/sh".into(), "-c".into(), script.into()];
-        let once = |script: &str, expected: &Answer| {
-            run_once(&shell(script), Path::new("/"), Duration::from_secs(20), expected)
-                .expect("runs")
+        let launcher = Launcher::new(&[Mode::Native], None).expect("needs no retro");
+        let candidate = Candidate {
+            launcher: &launcher,
+            directory: Path::new("/"),
+            scratch: "/nonexistent".into(),
+            guest: Vec::new(),
+            answer: answer("echo 1"),
+            timeout: Duration::from_secs(20),
         };
-        let reference =
-            measure::run(&shell("echo 1"), Path::new("/"), Duration::from_secs(20)).expect("runs");
-        let expected = reference.expect("in time").answer;
-        assert!(once("echo 1", &expected).is_ok());
-        let reason = once("echo 2; echo oops >&2", &expected).expect_err("wrong");
+        let once = |script: &str| {
+            let words = ["/bin/sh".into(), "-c".into(), script.into()];
+            candidate.run_once(&words, Expected::Answer(&candidate.answer)).expect("runs")
+        };
+        assert!(once("echo 1").is_ok());
+        let reason = once("echo 2; echo oops >&2").expect_err("wrong");
         assert!(reason.contains("wrong output") && reason.contains("oops"), "{reason}");
+    }
+
+    #[test]
+    fn a_replay_must_succeed_and_be_complete() {
+        let difference = |script: &str| Expected::Instructions(70).difference(&answer(script));
+        assert_eq!(difference("echo '{\"instructions\": 70}'"), None);
+        let short = difference("echo '{\"instructions\": 69}'").expect("differs");
+        assert!(short.contains("69 instructions of 70"), "{short}");
+        let diverged = difference("echo '{\"instructions\": 70}'; exit 1").expect("failed");
+        assert!(diverged.contains("exit status: 1"), "{diverged}");
     }
 }

@@ -1,12 +1,14 @@
 //! Renders a report as Markdown tables padded to line up: the same text reads well in a terminal and
 //! in RESULTS.md.
 
+use crate::measure::{LONG_RUN, Sample};
 use crate::modes::Mode;
+use crate::positions::Positioning;
 use crate::programs::{Group, Program};
-use crate::report::{ModeReport, ProgramReport, Report};
+use crate::report::{ModeReport, PositioningReport, ProgramReport, Report};
 use crate::targets;
 
-/// The whole report: ratios, cold starts, targets.
+/// The whole report: ratios, cold starts, random times, targets.
 pub fn render(report: &Report) -> String {
     let mut sections = Vec::new();
     let warm = warm_table(report);
@@ -16,8 +18,11 @@ pub fn render(report: &Report) -> String {
         } else {
             ""
         };
-        let caption =
-            format!("Wall-clock time as a multiple of native, median of {}{logs}:", report.runs);
+        let caption = format!(
+            "Wall-clock time as a multiple of native, median of {}{}{logs}:",
+            report.runs,
+            unrepeated(report)
+        );
         sections.push(format!("{caption}\n\n{}", align(&warm, 2)));
     }
     let cold = cold_table(report);
@@ -27,6 +32,10 @@ pub fn render(report: &Report) -> String {
             report.cold_runs
         );
         sections.push(format!("{caption}\n\n{}", align(&cold, 1)));
+    }
+    let positions = position_table(report);
+    if positions.len() > 1 {
+        sections.push(format!("{}\n\n{}", position_caption(report), align(&positions, 1)));
     }
     let verdicts = targets::judge(report);
     if !verdicts.is_empty() {
@@ -60,12 +69,26 @@ fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
 
 /// The modes that have a ratio.
 fn compared(report: &Report) -> impl Iterator<Item = Mode> + '_ {
-    report.modes.iter().copied().filter(|&mode| mode != Mode::Native)
+    report.modes.iter().copied().filter(|mode| mode.is_compared())
 }
 
 /// The modes that leave a log.
 fn recording(report: &Report) -> impl Iterator<Item = Mode> + '_ {
     report.modes.iter().copied().filter(|mode| mode.records())
+}
+
+/// What to say of runs that were too long to be repeated.
+fn unrepeated(report: &Report) -> String {
+    let mut samples = report
+        .programs
+        .iter()
+        .flat_map(|program| report.modes.iter().filter_map(|mode| program.figures(*mode)))
+        .map(|figures| &figures.samples);
+    if report.runs > 1 && samples.any(|samples| samples.first().is_some_and(Sample::is_long)) {
+        format!(" (of 1 where a run takes over {LONG_RUN} s)")
+    } else {
+        String::new()
+    }
 }
 
 fn warm_table(report: &Report) -> Vec<Vec<String>> {
@@ -108,7 +131,7 @@ fn mean_rows(report: &Report) -> impl Iterator<Item = Vec<String>> + '_ {
     })
 }
 
-/// The size of a log in bits per instruction, with at least two digits that matter.
+/// Bits or bytes per instruction, with at least two digits that matter.
 pub fn bits(size: f64) -> String {
     match size {
         ..0.001 => format!("{size:.5}"),
@@ -129,6 +152,43 @@ fn cold_table(report: &Report) -> Vec<Vec<String>> {
             let over =
                 program.figures(mode).map(|figures| format!("{:+.1}", figures.wall_ms_over_native));
             cells.extend([over.unwrap_or_else(|| "–".to_owned()), ratio(program, mode)]);
+        }
+        rows.push(cells);
+    }
+    rows
+}
+
+fn position_caption(report: &Report) -> String {
+    let times = report.programs.iter().find_map(|program| Some(program.positioning()?.times));
+    let times =
+        times.map_or_else(|| "random times".to_owned(), |count| format!("{count} random times"));
+    format!(
+        "Going to {times} of the interval in the middle of a recording, milliseconds; cutting it into windows as a \
+         multiple of replaying it; bytes of stored pages per instruction:"
+    )
+}
+
+fn position_table(report: &Report) -> Vec<Vec<String>> {
+    let head =
+        ["program", "windows", "cold", "cold 95 %", "warm", "warm 95 %", "cutting", "stored"];
+    let mut rows = vec![row(head)];
+    for program in &report.programs {
+        let Some(outcome) = &program.positioning else { continue };
+        let mut cells = row([program.name]);
+        match outcome {
+            PositioningReport::Measured(figures) => {
+                let &Positioning { cold, warm, .. } = figures;
+                cells.push(figures.windows.to_string());
+                let latencies =
+                    [cold.median_ms, cold.percentile_95_ms, warm.median_ms, warm.percentile_95_ms];
+                cells.extend(latencies.map(|latency| format!("{latency:.1}")));
+                cells.push(format!("{:.2}", figures.cut_ratio()));
+                cells.push(bits(figures.stored_bytes_per_instruction()));
+            }
+            PositioningReport::Failed { .. } => {
+                cells.resize(head.len(), "–".to_owned());
+                cells[2] = "FAILED".to_owned();
+            }
         }
         rows.push(cells);
     }
@@ -188,7 +248,8 @@ fn align(rows: &[Vec<String>], left: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::report;
+    use crate::positions::tests::positioning;
+    use crate::report::tests::{report, report_of};
 
     #[test]
     fn columns_line_up() {
@@ -211,7 +272,7 @@ mod tests {
             ("true", &[0.5, 4.5, 5.5, 200.5]),
         ]);
         let expected = "\
-Wall-clock time as a multiple of native, median of 3; log in bits per guest instruction:
+Wall-clock time as a multiple of native, median of 3 (of 1 where a run takes over 10 s); log in bits per guest instruction:
 
 | program                           | group   | native ms |      run |   record | valgrind |       log |
 | --------------------------------- | ------- | --------: | -------: | -------: | -------: | --------: |
@@ -228,6 +289,42 @@ Cold starts, milliseconds over native and multiple of it, median of 30:
 ";
         let text = render(&report);
         assert!(text.starts_with(expected), "{text}");
+    }
+
+    #[test]
+    fn runs_that_were_not_repeated_are_mentioned() {
+        let caption = |milliseconds: f64| {
+            let text = render(&report(&[("gzip", &[100.0, 110.0, 150.0, milliseconds])]));
+            text.lines().next().unwrap_or_default().to_owned()
+        };
+        assert!(caption(9_999.0).contains("median of 3; log"));
+        assert!(caption(10_001.0).contains("median of 3 (of 1 where a run takes over 10 s); log"));
+    }
+
+    #[test]
+    fn random_times_have_a_table_of_their_own() {
+        let modes = [Mode::Native, Mode::Replay, Mode::Position];
+        let mut report = report_of(
+            &modes,
+            &[("gzip", &[100.0, 150.0]), ("xz", &[100.0, 150.0]), ("cc1", &[100.0, 150.0])],
+        );
+        report.programs[0].positioning = Some(Ok(positioning(12.34, 3.0)).into());
+        report.programs[2].positioning = Some(Err("diverged".to_owned()).into());
+        let expected = "\
+Going to 100 random times of the interval in the middle of a recording, milliseconds; cutting it into windows as a \
+multiple of replaying it; bytes of stored pages per instruction:
+
+| program | windows |   cold | cold 95 % | warm | warm 95 % | cutting | stored |
+| ------- | ------: | -----: | --------: | ---: | --------: | ------: | -----: |
+| gzip    |      32 |   12.3 |      24.7 |  3.0 |       6.0 |    1.50 |  0.025 |
+| cc1     |       – | FAILED |         – |    – |         – |       – |      – |
+";
+        let text = render(&report);
+        assert!(text.contains(expected), "{text}");
+        assert!(
+            text.contains("| native ms |   replay |\n"),
+            "no column for the mode position: {text}"
+        );
     }
 
     #[test]

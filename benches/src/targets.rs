@@ -1,10 +1,10 @@
-//! The project's goals for `retro run` and `retro record`, judged on a report.
+//! The project's goals for running, recording and replaying, judged on a report.
 //!
 //! A goal is judged only if the report holds everything it is about: a selection of programs must not
 //! look like a success.
 
 use crate::modes::Mode;
-use crate::programs::{Group, PROGRAMS};
+use crate::programs::{Group, POSITIONED, PROGRAMS};
 use crate::report::{Figures, ProgramReport, Report};
 use crate::table;
 
@@ -31,6 +31,15 @@ const SYSCALL: f64 = 5.0;
 /// Bits of log per instruction, geometric mean over the eight.
 const LOG_BITS: f64 = 0.1;
 
+/// Of plain replay, geometric mean over the eight.
+const REPLAY: f64 = 2.0;
+
+/// Of replay with everything streamed, geometric mean over the eight.
+const STREAM: f64 = 8.0;
+
+/// Milliseconds that going to a random time may take, median, on each program where it is measured.
+const POSITION_MS: f64 = 30.0;
+
 /// One line per goal that the report can judge.
 pub fn judge(report: &Report) -> Vec<String> {
     let mut verdicts = ratios(report, &RUN);
@@ -41,6 +50,9 @@ pub fn judge(report: &Report) -> Vec<String> {
     verdicts.extend(syscalls(report));
     verdicts.extend(process(report, &RECORD));
     verdicts.extend(log(report));
+    verdicts.extend(replays(report, Mode::Replay, REPLAY));
+    verdicts.extend(replays(report, Mode::Stream, STREAM));
+    verdicts.extend(positions(report));
     verdicts
 }
 
@@ -61,7 +73,7 @@ fn all_of(
 fn ratios(report: &Report, goals: &Goals) -> Vec<String> {
     let &Goals { mode, mean: most, worst, .. } = goals;
     let Some(eight) = all_of(report, mode, |program| program.headline) else { return Vec::new() };
-    let mean = report.geometric_means.iter().find_map(|mean| mean.wall_ratio.get(&mode).copied());
+    let mean = mean_of_the_eight(report, mode);
     let mut verdicts = Vec::new();
     if let Some(mean) = mean {
         verdicts.push(verdict(
@@ -78,6 +90,29 @@ fn ratios(report: &Report, goals: &Goals) -> Vec<String> {
         ));
     }
     verdicts
+}
+
+/// The first mean of a report is over the eight.
+fn mean_of_the_eight(report: &Report, mode: Mode) -> Option<f64> {
+    report.geometric_means.first()?.wall_ratio.get(&mode).copied()
+}
+
+fn replays(report: &Report, mode: Mode, most: f64) -> Option<String> {
+    let eight = all_of(report, mode, |program| program.headline)?;
+    let mean = mean_of_the_eight(report, mode)?;
+    let (worst, name) = eight.last()?;
+    let goal = format!("{mode}: geometric mean over the eight at most {most}");
+    Some(verdict(&goal, mean <= most, &format!("{mean:.2}, worst {name} {worst:.2}")))
+}
+
+/// A new process has to do, since a pool may have none that is near.
+fn positions(report: &Report) -> Option<String> {
+    let cold =
+        |name: &&'static str| Some((report.program(name)?.positioning()?.cold.median_ms, *name));
+    let medians: Vec<_> = POSITIONED.iter().map(cold).collect::<Option<_>>()?;
+    let (worst, name) = medians.into_iter().max_by(|left, right| left.0.total_cmp(&right.0))?;
+    let goal = format!("position: median at most {POSITION_MS} ms from a window's start");
+    Some(verdict(&goal, worst <= POSITION_MS, &format!("worst {name} {worst:.1} ms")))
 }
 
 fn ahead_of_valgrind(report: &Report) -> Option<String> {
@@ -142,7 +177,8 @@ fn verdict(goal: &str, met: bool, value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::report;
+    use crate::positions::tests::positioning;
+    use crate::report::tests::{report, report_of};
 
     #[test]
     fn a_full_set_is_judged() {
@@ -175,6 +211,30 @@ mod tests {
                 "record: log at most 0.1 bits per instruction, geometric mean over the eight: met (0.080)",
             ]
         );
+    }
+
+    #[test]
+    fn replays_are_judged() {
+        let modes = [Mode::Native, Mode::Replay, Mode::Stream];
+        let usual: &[f64] = &[100.0, 160.0, 900.0];
+        let names = ["gzip", "xz", "python3", "sqlite3", "perl", "cc1", "ray"];
+        let mut rows: Vec<(&str, &[f64])> = names.map(|name| (name, usual)).to_vec();
+        rows.push(("queens", &[100.0, 320.0, 900.0]));
+        let mut report = report_of(&modes, &rows);
+        for name in POSITIONED {
+            let program = report.programs.iter_mut().find(|program| program.name == *name);
+            program.expect("there").positioning = Some(Ok(positioning(12.0, 45.0)).into());
+        }
+        assert_eq!(
+            judge(&report),
+            [
+                "replay: geometric mean over the eight at most 2: met (1.74, worst queens 3.20)",
+                "stream: geometric mean over the eight at most 8: MISSED (9.00, worst queens 9.00)",
+                "position: median at most 30 ms from a window's start: met (worst cc1 12.0 ms)",
+            ]
+        );
+        report.programs[0].positioning = Some(Err("no end".to_owned()).into());
+        assert_eq!(judge(&report).len(), 2, "not judged without all of its programs");
     }
 
     #[test]

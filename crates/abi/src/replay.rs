@@ -148,8 +148,9 @@ pub mod tell {
     /// `[address]`: wants the piece of memory there.
     pub const NEED: u64 = 72;
     /// `[number, pc, instructions, ending, bytes, time]`, payload: [`super::Access`]es, then the length of each
-    /// instruction, a byte each. Describes what a block leaves in the stream: `bytes` bytes, the first four are its
-    /// number. `ending` is of [`super::ending`].
+    /// instruction, a byte each. Describes what a block leaves in the stream: `bytes` bytes, the first four are
+    /// [`super::record_word`]. `ending` is of [`super::ending`]. Numbers come in order; when they start over with 0,
+    /// those before are forgotten.
     pub const BLOCK: u64 = 73;
     /// `[offset, len, time]`: this much is in the stream file there; `time` is that of its first block. Waits for
     /// [`super::ask::GO_ON`].
@@ -180,7 +181,23 @@ pub mod ending {
     pub const SYSCALL: u64 = 4;
 }
 
-/// Number of a record that is no block's: memory that an instruction has accessed in a way that no static
+/// Bits of a block's number.
+pub const NUMBER_BITS: u32 = 22;
+
+/// One more than the greatest number of a block.
+pub const MOST_BLOCKS: u32 = (1 << NUMBER_BITS) - 1;
+
+/// Lengths in a record's first word are counted in these.
+pub const RECORD_GRAIN: usize = 4;
+
+/// The first word of a block's record: its number, and above it the length of the record in [`RECORD_GRAIN`]s, so that a
+/// reader finds the next one without looking the block up. All bits set mean that the length does not fit.
+pub fn record_word(number: u32, len: usize) -> u32 {
+    let grains = (len / RECORD_GRAIN).min((u32::MAX >> NUMBER_BITS) as usize) as u32;
+    number | grains << NUMBER_BITS
+}
+
+/// First word of a record that is no block's: memory that an instruction has accessed in a way that no static
 /// description fits. Behind the number: the [`access`] kind and the index back from the end of the last block of the
 /// instruction (two bytes each), address and length (eight bytes each), then the bytes, padded to a multiple of eight.
 pub const LOOSE: u32 = u32::MAX;

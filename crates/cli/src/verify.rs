@@ -4,8 +4,7 @@
 //! processors.
 
 use std::collections::BTreeMap;
-use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -13,14 +12,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use retro_recording::Recording;
+use retro_recording::{Recording, State};
 use retro_replayer::{Interval, Replayed, Replayer, Verdict};
 use serde_json::json;
 
 use crate::arguments::VerifyOptions;
+use crate::engine_file::EngineFile;
 use crate::message::notify;
 use crate::output::Output;
-use crate::{Completeness, engine_file, quantity, selection};
+use crate::{Completeness, place, quantity, selection};
 
 /// An interval of a log.
 struct Stretch {
@@ -43,9 +43,8 @@ struct Found {
 /// Verifies a recording.
 pub fn verify(options: &VerifyOptions) -> Result<Completeness> {
     let recording = selection::open(options.recording.as_deref())?;
-    let file = engine_file::open()?;
-    let engine = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    let replayer = Replayer::open(recording, engine);
+    let engine = EngineFile::new(&[Path::new("."), recording.directory()])?;
+    let replayer = Replayer::open(recording, engine.path().to_owned());
     let stretches = stretches(&replayer)?;
     let begun = Instant::now();
     let found = replay_all(&replayer, &stretches);
@@ -53,16 +52,27 @@ pub fn verify(options: &VerifyOptions) -> Result<Completeness> {
     if let Some(error) = found.error {
         return Err(error.into());
     }
-    let problem = divergence(&stretches, &found).or_else(|| missing_events(&replayer, &found));
+    let problem = divergence(replayer.recording(), &stretches, &found)
+        .or_else(|| missing_events(&replayer, &found))
+        .or_else(|| missing_bytes(&replayer));
     let damage = replayer.recording().damage();
     let is_well = problem.is_none() && damage.is_none();
     report(options, replayer.recording(), &stretches, &found, wall, is_well)?;
     if let Some(problem) = problem {
         bail!(problem);
     }
-    let Some(damage) = damage else { return Ok(Completeness::Whole) };
-    notify(&format!("the recording is damaged: {damage}; what is before that was replayed"));
-    Ok(Completeness::Partial)
+    if let Some(damage) = damage {
+        notify(&format!("the recording is damaged: {damage}; what is before that was replayed"));
+        return Ok(Completeness::Partial);
+    }
+    match replayer.recording().state() {
+        State::Finished => {}
+        State::Running => notify("the recording still goes on; what there is was replayed"),
+        State::Interrupted => {
+            notify("the recording has no end: its recorder was killed; what there is was replayed");
+        }
+    }
+    Ok(Completeness::Whole)
 }
 
 fn stretches(replayer: &Replayer) -> Result<Vec<Stretch>> {
@@ -106,7 +116,8 @@ fn replay_all(replayer: &Replayer, stretches: &[Stretch]) -> Found {
 }
 
 fn progress_bar(stretches: &[Stretch]) -> ProgressBar {
-    let total = stretches.iter().map(|stretch| stretch.interval.instructions()).sum();
+    let all = stretches.iter().map(|stretch| stretch.interval.instructions());
+    let total = all.fold(0, u64::saturating_add);
     let progress = ProgressBar::new(total).with_message("replaying");
     let template = "{msg} {wide_bar} {human_pos}/{human_len} instructions {eta}";
     if let Ok(style) = ProgressStyle::with_template(template) {
@@ -146,6 +157,7 @@ fn report(
                 "time": done.time,
                 "thread": done.thread,
                 "pc": done.pc,
+                "place": place::describe(recording, stretches[*index].log, done.time, done.pc),
                 "why": why(&done.verdict),
             })
         });
@@ -180,13 +192,13 @@ fn report(
 }
 
 /// The first divergence, in words.
-fn divergence(stretches: &[Stretch], found: &Found) -> Option<String> {
+fn divergence(recording: &Recording, stretches: &[Stretch], found: &Found) -> Option<String> {
     let (index, done) = found.worst.as_ref()?;
     let Stretch { log, interval } = &stretches[*index];
     Some(format!(
         "the replay of log {log}, interval {} is not what was recorded: at {}: {}",
         interval.number,
-        describe_place(done),
+        describe_place(recording, *log, done),
         why(&done.verdict)
     ))
 }
@@ -206,9 +218,19 @@ fn missing_events(replayer: &Replayer, found: &Found) -> Option<String> {
     })
 }
 
+/// A process may have written what is not there any more, up to all of it.
+fn missing_bytes(replayer: &Replayer) -> Option<String> {
+    replayer.recording().processes().iter().find_map(|process| {
+        let log = process.summary.log;
+        let bytes = replayer.missing_bytes(log);
+        (bytes > 0).then(|| format!("log {log} lacks {bytes} bytes: a part of it is missing"))
+    })
+}
+
 /// Where a replay has stopped, in words.
-fn describe_place(done: &Replayed) -> String {
-    format!("time {}, thread {}, pc {:#x}", done.time, done.thread, done.pc)
+fn describe_place(recording: &Recording, log: u64, done: &Replayed) -> String {
+    let pc = place::describe(recording, log, done.time, done.pc);
+    format!("time {}, thread {}, pc {pc}", done.time, done.thread)
 }
 
 fn why(verdict: &Verdict) -> &str {

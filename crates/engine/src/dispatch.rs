@@ -435,6 +435,7 @@ fn translate(engine: &mut Engine, pc: u64, from: From) -> Result<u32, Trouble> {
                 let block = other?;
                 if replay::active() {
                     replay::stream::describe(engine.cache, block);
+                    engine.flush_wanted |= replay::stream::is_full(engine.cache);
                 }
                 if record::active() {
                     let len = engine.cache.blocks[block].guest_len as usize;
@@ -535,6 +536,7 @@ fn set_branch_table(context: &mut Context, pc: u64, entry: u64) {
 fn flush(engine: &mut Engine, context: &mut Context) {
     threads::with_world_stopped(context, |_| {});
     engine.cache.flush();
+    replay::stream::flushed(engine.cache);
     engine.generation += 1;
     cache::set_generation(engine.generation);
     threads::with_world_stopped(context, cache::reset_branch_table);

@@ -197,7 +197,7 @@ fn listing(case: &Case) -> String {
         checked: case.checked,
         linkable: true,
         keeps_flags: case.keeps_flags,
-        side_exits: case.policy == "replay" && case.stream == 0,
+        side_exits: case.policy == "replay",
         cold_address: address + COLD_DISTANCE,
         first_site: FIRST_SITE,
         peek: &peek,
@@ -233,6 +233,9 @@ fn listing(case: &Case) -> String {
         let _ = writeln!(out, "record of {} bytes, ending {}", tracer.len, tracer.ending);
         for access in &tracer.accesses {
             let _ = writeln!(out, "{}", describe_access(access));
+        }
+        for partial in &tracer.partial {
+            let _ = writeln!(out, "{partial:?}");
         }
     }
     out

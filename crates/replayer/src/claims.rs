@@ -38,9 +38,10 @@ pub(crate) fn check(
     for stream in Stream::ALL {
         let mut neighbours = recording.segments(log, stream).windows(2);
         if let Some(pair) = neighbours.find(|pair| !follows(&pair[0], &pair[1])) {
-            let (SegmentRef { base_time, .. }, before) = (pair[1], pair[0].base_time);
+            let [before, after] = [&pair[0], &pair[1]].map(|s| (s.base_time, s.interval));
             return refusal(format!(
-                "its log is out of order: a chunk of time {base_time} comes after one of time {before}"
+                "its log is out of order: after a chunk of time {} and interval {} comes one of time {} and interval {}",
+                before.0, before.1, after.0, after.1
             ));
         }
     }
@@ -60,10 +61,14 @@ pub(crate) fn check(
     }
 }
 
-/// Whether a chunk can be the one after another.
+/// Whether a chunk can be the one after another in its stream.
 fn follows(before: &SegmentRef, after: &SegmentRef) -> bool {
-    let next = before.interval.saturating_add(1);
-    before.base_time <= after.base_time && (before.interval..=next).contains(&after.interval)
+    // Every interval has a chunk of its own in the main stream; one of the code stream may begin many intervals later.
+    let last = match after.stream {
+        Stream::Main => before.interval.saturating_add(1),
+        Stream::Code => u64::MAX,
+    };
+    before.base_time <= after.base_time && (before.interval..=last).contains(&after.interval)
 }
 
 /// Bytes that the process of a log has written, as its summary has it, and that are not there.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use crate::Unfit;
+
 /// Why a replay cannot go on, or cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -42,6 +44,9 @@ pub enum Error {
         /// What is missing.
         what: String,
     },
+    /// This processor cannot execute it.
+    #[error(transparent)]
+    Unfit(#[from] Unfit),
     /// A session cannot go back.
     #[error("a replay at time {now} cannot go back to {wanted}: start another one before that")]
     Backwards {

@@ -30,14 +30,17 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod claims;
 mod condition;
 mod error;
+mod hearsay;
 mod intervals;
 mod link;
 mod log_file;
 mod pages;
 mod pool;
 mod process;
+mod processor;
 mod recent;
 mod session;
 mod stream;
@@ -46,7 +49,7 @@ mod windows;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use retro_abi::log::Kind;
 use retro_recording::Recording;
@@ -59,6 +62,7 @@ pub use error::{Divergence, Error};
 pub use intervals::Interval;
 pub use pages::Page;
 pub use pool::Pool;
+pub use processor::Unfit;
 pub use session::{Registers, Session, Stop, StopReason, ThreadInfo};
 pub use stream::{Access, AccessKind, Accesses, Block, Detail, Ending, Item};
 pub use verify::{Replayed, Verdict};
@@ -83,6 +87,8 @@ struct Shared {
     /// By log.
     intervals: Mutex<BTreeMap<u64, Arc<[Interval]>>>,
     log_files: Mutex<Recent<(u64, u64), Arc<LogFile>>>,
+    /// Whether this processor can do it.
+    processor: OnceLock<Result<(), Unfit>>,
 }
 
 impl Replayer {
@@ -90,7 +96,15 @@ impl Replayer {
     pub fn open(recording: Recording, engine: PathBuf) -> Replayer {
         let intervals = Mutex::default();
         let log_files = Mutex::new(Recent::new(KEPT_LOG_FILES));
-        Replayer { shared: Arc::new(Shared { recording, engine, intervals, log_files }) }
+        Replayer {
+            shared: Arc::new(Shared {
+                recording,
+                engine,
+                intervals,
+                log_files,
+                processor: OnceLock::new(),
+            }),
+        }
     }
 
     /// The recording.
@@ -124,6 +138,12 @@ impl Replayer {
         let counts = process.summary.counts.events.iter();
         let in_main = counts.filter(|(kind, _)| !in_code.contains(kind));
         Some(in_main.fold(0, |sum, (_, count)| sum.saturating_add(count.events)))
+    }
+
+    /// Bytes that the process of a log has written and that the recording does not have: what was at its end replays
+    /// as if it had never been.
+    pub fn missing_bytes(&self, log: u64) -> u64 {
+        claims::missing_bytes(self.recording(), log)
     }
 
     /// Starts a session at the beginning of an interval.
@@ -163,7 +183,9 @@ impl Replayer {
         &self.shared.engine
     }
 
+    /// What a session replays. Refuses what this processor cannot execute.
     fn log_file(&self, log: u64, interval: u64) -> Result<Arc<LogFile>, Error> {
+        self.shared.processor.get_or_init(|| processor::check(self.recording())).clone()?;
         let key = (log, interval);
         if let Some(known) = lock(&self.shared.log_files).get(&key) {
             return Ok(Arc::clone(known));

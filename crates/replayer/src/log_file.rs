@@ -14,12 +14,13 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use retro_abi::channel::Stream;
 use retro_abi::log::{Decoder, Encoder, Event, MAX_FIXED, Relative};
 use retro_recording::{Chunk, Damage, Flaw, LOG_NAME, ProcessEnd, Recording, SegmentRef};
 
-use crate::{Error, Interval, intervals};
+use crate::{Error, Interval, claims, intervals};
 
 /// Bytes in front of a chunk.
 const CHUNK_HEAD: u64 = 16;
@@ -29,7 +30,7 @@ const CHUNK_HEAD: u64 = 16;
 pub(crate) struct LogFile {
     interval: Interval,
     log: u64,
-    /// Open for reading only.
+    /// Nobody can change it any more.
     file: File,
     main: Vec<ChunkPlace>,
     /// Where the code begins, which is where the main stream ends.
@@ -54,6 +55,7 @@ impl LogFile {
     ) -> Result<LogFile, Error> {
         let segments = intervals::chunks_of(recording, log, interval.number);
         check_is_whole(recording, log, interval, segments)?;
+        claims::check(recording, log, interval, segments)?;
         let mut out = Out::new().map_err(Error::Start)?;
         let mut main = Vec::with_capacity(segments.len());
         let mut last = None;
@@ -277,7 +279,8 @@ struct Out {
 
 impl Out {
     fn new() -> io::Result<Out> {
-        let fd = memfd_create(c"retro-log", MFdFlags::MFD_CLOEXEC)?;
+        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+        let fd = memfd_create(c"retro-log", flags)?;
         Ok(Out { writer: BufWriter::new(File::from(fd)), len: 0 })
     }
 
@@ -292,10 +295,20 @@ impl Out {
         Ok(ChunkPlace { offset, length: bytes.len(), base_time })
     }
 
-    /// Gives the file back open for reading only: a process that gets it cannot change it for others.
+    /// Gives the file back open for reading only, or sealed where there is no `/proc` to open it by: a process that gets
+    /// it cannot change it for others.
     fn finish(self) -> io::Result<File> {
         let file = self.writer.into_inner().map_err(io::IntoInnerError::into_error)?;
-        OpenOptions::new().read(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()))
+        // Not sealed in any case: kernels before 6.7 do not share what is sealed.
+        match OpenOptions::new().read(true).open(format!("/proc/self/fd/{}", file.as_raw_fd())) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let contents =
+                    SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SHRINK;
+                fcntl(&file, FcntlArg::F_ADD_SEALS(contents | SealFlag::F_SEAL_SEAL))?;
+                Ok(file)
+            }
+            opened => opened,
+        }
     }
 }
 

@@ -1,12 +1,12 @@
 //! Replay processes: making them, and making sure that they are gone.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::Arc;
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
@@ -14,6 +14,8 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+
+use crate::hearsay::printable;
 
 /// What a process may say on stderr.
 const COMPLAINT_SIZE: u64 = 16 << 10;
@@ -46,9 +48,12 @@ impl ReplayProcess {
             .env_clear()
             .env("RETRO_ENGINE", "policy=replay;path=")
             .stdin(socket)
-            .stdout(Stdio::null())
+            // Not /dev/null: there may be none.
+            .stdout(complaints.try_clone()?)
             .stderr(complaints.try_clone()?)
             .spawn()?;
+        // When a stranger's recording uses up the memory, the system is to end this process and no other.
+        let _ = fs::write(format!("/proc/{}/oom_score_adj", child.id()), "1000");
         Ok(ReplayProcess { life: Some(Life::Started(child)), complaints: Arc::new(complaints) })
     }
 
@@ -89,8 +94,7 @@ impl ReplayProcess {
     fn complaint(&self) -> String {
         let mut bytes = vec![0; COMPLAINT_SIZE as usize];
         let len = self.complaints.read_at(&mut bytes, 0).unwrap_or(0);
-        let text = String::from_utf8_lossy(&bytes[..len]);
-        text.trim_end_matches('\0').trim().to_owned()
+        printable(&bytes[..len])
     }
 }
 

@@ -11,6 +11,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use retro_abi::log::register;
 use retro_abi::replay::{Header, MAX_PAYLOAD, ask, begin, tell, why};
 
+use crate::hearsay::printable;
 use crate::link::{Broken, Link};
 use crate::log_file::LogFile;
 use crate::process::ReplayProcess;
@@ -498,7 +499,7 @@ impl Session {
     }
 
     fn text(&self, len: usize) -> String {
-        String::from_utf8_lossy(self.link.payload(len)).into_owned()
+        printable(self.link.payload(len))
     }
 
     fn diverged(&self, header: &Header, len: usize) -> Error {
@@ -547,6 +548,10 @@ impl Session {
             let (header, len) = self.answer_length()?;
             match header.kind() {
                 tell::BLOCK => {
+                    if header.0[1] == 0 {
+                        // What is described so far is about to be forgotten.
+                        merger.tell_kept(&self.descriptions)?;
+                    }
                     let payload = self.link.payload(len);
                     let defined = Arc::make_mut(&mut self.descriptions).define(&header, payload);
                     defined.map_err(|what| self.nonsense(what))?;

@@ -19,7 +19,9 @@
 use std::ops::{BitOr, ControlFlow};
 
 use retro_abi::log::Event;
-use retro_abi::replay::{self, Header, LOOSE, access, detail, ending};
+use retro_abi::replay::{
+    self, Header, LOOSE, MOST_BLOCKS, NUMBER_BITS, RECORD_GRAIN, access, detail, ending,
+};
 
 use crate::Error;
 use crate::log_file::Events;
@@ -111,8 +113,8 @@ pub struct Block<'a> {
     pub instructions: u32,
     /// How the last one ends.
     pub ending: Ending,
-    known: &'a [KnownAccess],
-    lengths: &'a [u8],
+    description: &'a Description,
+    blocks: &'a Descriptions,
     record: &'a [u8],
     loose: &'a [u8],
 }
@@ -120,8 +122,9 @@ pub struct Block<'a> {
 impl<'a> Block<'a> {
     /// Address of the instruction that retires at a time of this block; of the one behind it, for its end.
     pub fn pc_at(&self, time: u64) -> u64 {
-        let before = time.saturating_sub(self.time).min(self.lengths.len() as u64) as usize;
-        let bytes: u64 = self.lengths[..before].iter().map(|&len| u64::from(len)).sum();
+        let lengths = self.blocks.lengths(self.description);
+        let before = time.saturating_sub(self.time).min(lengths.len() as u64) as usize;
+        let bytes: u64 = lengths[..before].iter().map(|&len| u64::from(len)).sum();
         self.pc.wrapping_add(bytes)
     }
 
@@ -134,7 +137,13 @@ impl<'a> Block<'a> {
     /// What it accesses, in the order of its instructions.
     #[inline]
     pub fn accesses(&self) -> Accesses<'a> {
-        Accesses { block: *self }
+        Accesses {
+            known: self.blocks.accesses(self.description).iter(),
+            time: self.time,
+            end: self.end(),
+            record: self.record,
+            loose: self.loose,
+        }
     }
 }
 
@@ -186,8 +195,13 @@ pub struct Access<'a> {
 /// The accesses of a block.
 #[derive(Clone, Debug)]
 pub struct Accesses<'a> {
-    /// What is left of it.
-    block: Block<'a>,
+    /// Those of the description that are left.
+    known: std::slice::Iter<'a, KnownAccess>,
+    time: u64,
+    end: u64,
+    record: &'a [u8],
+    /// Those that the description does not have, as far as they are left.
+    loose: &'a [u8],
 }
 
 impl<'a> Iterator for Accesses<'a> {
@@ -195,36 +209,32 @@ impl<'a> Iterator for Accesses<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Access<'a>> {
-        if !self.block.loose.is_empty() {
-            return self.next_of_both();
+        if !self.loose.is_empty() {
+            // By value: what a cold function can change is kept in memory.
+            let (access, rest) = self.clone().next_of_both()?;
+            *self = rest;
+            return Some(access);
         }
-        let (first, rest) = self.block.known.split_first()?;
-        self.block.known = rest;
-        Some(first.in_block(&self.block))
+        Some(self.known.next()?.in_record(self.record, self.time))
     }
 }
 
 impl<'a> Accesses<'a> {
     /// Sorts those in that the description does not have.
     #[cold]
-    fn next_of_both(&mut self) -> Option<Access<'a>> {
-        let block = &mut self.block;
-        let end = block.end();
-        let loose = LooseRecord::read(block.loose)?;
-        if let Some((first, rest)) = block.known.split_first()
-            && block.time + u64::from(first.instruction) <= loose.time(end)
+    #[inline(never)]
+    fn next_of_both(mut self) -> Option<(Access<'a>, Accesses<'a>)> {
+        let loose = LooseRecord::read(self.loose)?;
+        let time = loose.time(self.end);
+        if let Some(first) = self.known.as_slice().first()
+            && self.time + u64::from(first.instruction) <= time
         {
-            block.known = rest;
-            return Some(first.in_block(block));
+            self.known.next();
+            return Some((first.in_record(self.record, self.time), self));
         }
-        block.loose = block.loose.get(loose.size..).unwrap_or_default();
-        Some(Access {
-            time: loose.time(end),
-            kind: loose.kind,
-            address: loose.address,
-            len: loose.value.len() as u64,
-            value: loose.value,
-        })
+        self.loose = self.loose.get(loose.size..).unwrap_or_default();
+        let LooseRecord { kind, address, value, .. } = loose;
+        Some((Access { time, kind, address, len: value.len() as u64, value }, self))
     }
 }
 
@@ -260,10 +270,10 @@ impl KnownAccess {
     }
 
     #[inline]
-    fn in_block<'a>(&'a self, block: &Block<'a>) -> Access<'a> {
+    fn in_record<'a>(&'a self, record: &'a [u8], block_time: u64) -> Access<'a> {
         let slice = |offset: u16, len: usize| {
             let start = usize::from(offset);
-            block.record.get(start..start + len).unwrap_or_default()
+            record.get(start..start + len).unwrap_or_default()
         };
         let base = match self.base {
             replay::Access::ABSOLUTE => 0,
@@ -275,7 +285,7 @@ impl KnownAccess {
             offset => slice(offset, self.len.into()),
         };
         Access {
-            time: block.time + u64::from(self.instruction),
+            time: block_time + u64::from(self.instruction),
             kind: self.kind,
             address: base.wrapping_add(self.displacement),
             len: self.len.into(),
@@ -327,35 +337,23 @@ impl<'a> LooseRecord<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Description {
     pc: u64,
-    instructions: u32,
-    /// Bytes of its record; 0 if there is no such block.
-    bytes: u32,
     first_access: u32,
-    accesses: u16,
     first_length: u32,
+    /// Bytes of its record.
+    bytes: u16,
+    accesses: u16,
+    instructions: u8,
     ending: Ending,
 }
 
-const UNKNOWN: Description = Description {
-    pc: 0,
-    instructions: 0,
-    bytes: 0,
-    first_access: 0,
-    accesses: 0,
-    first_length: 0,
-    ending: Ending::Next,
-};
-
-/// Descriptions are kept in shelves, so that a wild number costs little.
-const SHELF: usize = 256;
-
-/// Most numbers that blocks can have: far more than a code cache holds.
-const MOST_BLOCKS: u64 = 1 << 26;
+/// The length that a record's first word says when it cannot say it.
+const LONGEST_TOLD: usize = (u32::MAX >> NUMBER_BITS) as usize * RECORD_GRAIN;
 
 /// All blocks that a process has described.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Descriptions {
-    shelves: Vec<Option<Box<[Description; SHELF]>>>,
+    /// By number.
+    known: Vec<Description>,
     accesses: Vec<KnownAccess>,
     /// Lengths of instructions.
     lengths: Vec<u8>,
@@ -371,10 +369,16 @@ impl Descriptions {
         let code_len: u64 = lengths.iter().map(|&len| u64::from(len)).sum();
         let next = pc.wrapping_add(code_len);
         let ending = Ending::from_number(ending).ok_or("a block ends in an unknown way")?;
-        if number >= MOST_BLOCKS || !rest.is_empty() {
+        if number == 0 {
+            *self = Descriptions::default();
+        }
+        if number != self.known.len() as u64 || number >= MOST_BLOCKS.into() || !rest.is_empty() {
             return Err("a block's description makes no sense");
         }
-        if !(4..=u64::from(u16::MAX)).contains(&bytes) || !(1..=1 << 16).contains(&instructions) {
+        let size_fits = (4..=u64::from(u16::MAX)).contains(&bytes)
+            && bytes.is_multiple_of(RECORD_GRAIN as u64)
+            && (1..=u64::from(u8::MAX)).contains(&instructions);
+        if !size_fits {
             return Err("a block has a wrong size");
         }
         let known = self.accesses.len();
@@ -390,33 +394,31 @@ impl Descriptions {
         }
         let description = Description {
             pc,
-            instructions: instructions as u32,
-            bytes: bytes as u32,
+            instructions: instructions as u8,
+            bytes: bytes as u16,
             first_access: u32::try_from(known).map_err(|_| "there are too many blocks")?,
             accesses: chunks.len() as u16,
             first_length: self.lengths.len() as u32,
             ending,
         };
         self.lengths.extend_from_slice(lengths);
-        let (shelf, place) = (number as usize / SHELF, number as usize % SHELF);
-        if self.shelves.len() <= shelf {
-            self.shelves.resize(shelf + 1, None);
-        }
-        self.shelves[shelf].get_or_insert_with(|| Box::new([UNKNOWN; SHELF]))[place] = description;
+        self.known.push(description);
         Ok(())
     }
 
+    /// The block whose record begins with `word`, and the length of the record.
     #[inline]
-    fn get(&self, number: u32) -> Option<&Description> {
-        let shelf = self.shelves.get(number as usize / SHELF)?.as_ref()?;
-        let description = &shelf[number as usize % SHELF];
-        (description.bytes != 0).then_some(description)
+    fn of_record(&self, word: u32) -> Option<(&Description, usize)> {
+        let description = self.known.get((word & MOST_BLOCKS) as usize)?;
+        let told = (word >> NUMBER_BITS) as usize * RECORD_GRAIN;
+        let len = if told == LONGEST_TOLD { usize::from(description.bytes) } else { told };
+        (len == usize::from(description.bytes)).then_some((description, len))
     }
 
     #[inline]
     fn lengths(&self, description: &Description) -> &[u8] {
         let first = description.first_length as usize;
-        self.lengths.get(first..first + description.instructions as usize).unwrap_or_default()
+        self.lengths.get(first..first + usize::from(description.instructions)).unwrap_or_default()
     }
 
     #[inline]
@@ -479,15 +481,16 @@ impl<'a, V: FnMut(&Item<'_>) -> ControlFlow<()>> Merger<'a, V> {
             return Err(nonsense());
         }
         while let Some(first) = bytes.first_chunk() {
-            let description = blocks.get(u32::from_le_bytes(*first)).ok_or_else(nonsense)?;
-            let rest = bytes.get(description.bytes as usize..).ok_or_else(nonsense)?;
+            let word = u32::from_le_bytes(*first);
+            let (description, len) = blocks.of_record(word).ok_or_else(nonsense)?;
+            let (record, rest) = bytes.split_at_checked(len).ok_or_else(nonsense)?;
             let has_loose = rest.first_chunk() == Some(&LOOSE.to_le_bytes());
             let loose = if has_loose { loose_length(rest)? } else { 0 };
             if rest.len() == loose {
                 self.kept.extend_from_slice(bytes);
                 return Ok(());
             }
-            self.block(blocks, description, bytes, &rest[..loose])?;
+            self.block(blocks, description, record, &rest[..loose])?;
             bytes = &rest[loose..];
         }
         if bytes.is_empty() { Ok(()) } else { Err(nonsense()) }
@@ -502,12 +505,14 @@ impl<'a, V: FnMut(&Item<'_>) -> ControlFlow<()>> Merger<'a, V> {
         self.events_until(time)
     }
 
-    fn tell_kept(&mut self, blocks: &Descriptions) -> Result<(), Error> {
+    /// Tells the last block: nothing more belongs to it.
+    pub(crate) fn tell_kept(&mut self, blocks: &Descriptions) -> Result<(), Error> {
         let mut kept = std::mem::take(&mut self.kept);
         if let Some(first) = kept.first_chunk() {
-            let description = blocks.get(u32::from_le_bytes(*first)).ok_or_else(nonsense)?;
-            let loose = kept.get(description.bytes as usize..).ok_or_else(nonsense)?;
-            self.block(blocks, description, &kept, loose)?;
+            let word = u32::from_le_bytes(*first);
+            let (description, len) = blocks.of_record(word).ok_or_else(nonsense)?;
+            let (record, loose) = kept.split_at_checked(len).ok_or_else(nonsense)?;
+            self.block(blocks, description, record, loose)?;
         }
         kept.clear();
         self.kept = kept;
@@ -530,11 +535,11 @@ impl<'a, V: FnMut(&Item<'_>) -> ControlFlow<()>> Merger<'a, V> {
             time,
             thread: self.thread,
             pc: description.pc,
-            instructions: description.instructions,
+            instructions: description.instructions.into(),
             ending: description.ending,
-            known: blocks.accesses(description),
-            lengths: blocks.lengths(description),
-            record: &record[..description.bytes as usize],
+            description,
+            blocks,
+            record,
             loose,
         };
         self.time = block.end();

@@ -197,8 +197,9 @@ pub(crate) fn cut(
     };
     let (replayer, snapshots) = (replayer.clone(), snapshots?);
     let template = Mutex::new(None);
-    let windows =
-        Windows { shared: Arc::new(Shared { replayer, log, interval, snapshots, pages, template }) };
+    let windows = Windows {
+        shared: Arc::new(Shared { replayer, log, interval, snapshots, pages, template }),
+    };
     // The template keeps no memory, so that copies of it are made at once.
     let start = Start { windows: windows.clone(), window: 0 };
     if session.restart_at(start).is_ok() {

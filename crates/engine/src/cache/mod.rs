@@ -370,8 +370,7 @@ impl CodeCache {
             checked: how.checked && how.limit == Limit::None,
             linkable: how.limit == Limit::None,
             keeps_flags: matches!(how.limit, Limit::Cut(_)),
-            // A stream's record is of the whole block.
-            side_exits: P::COUNTS_FIRST && !self.translator.timekeeper.tracer.active(),
+            side_exits: P::COUNTS_FIRST,
             cold_address: self.cold,
             first_site: self.sites.len() as u32,
             peek,

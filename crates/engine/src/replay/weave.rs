@@ -160,16 +160,21 @@ impl Timekeeper {
         self.sites.push(Site { resume: out.next_address(), adjust: 0, ..site_at(pc) });
     }
 
-    /// A conditional branch that the block goes on behind: if it is taken, the `rest` of the block is not executed.
+    /// A conditional branch that the block goes on behind: if it is taken, `executed` instructions are, and not the
+    /// `rest` of the block.
     pub fn side_exit(
         &mut self,
         out: &mut Emitter,
         condition: u8,
         target: u64,
+        executed: usize,
         rest: i32,
         linkable: bool,
     ) {
         out.jump_if(condition, self.cold.next_address());
+        if self.tracer.active() {
+            self.tracer.side_exit(&mut self.cold, executed);
+        }
         if self.holds_clock.is_none() {
             self.cold.store_gs(CLOCK_REGISTER, spill_offset(slot::CLOCK));
             self.cold.load_gs(CLOCK_REGISTER, CLOCK_WORD);

@@ -411,7 +411,8 @@ impl Translator {
             let condition = guest.condition_code() as u8 - 1;
             let rest = (self.decoded.len() - index - 1) as i32;
             let target = guest.near_branch_target();
-            self.timekeeper.side_exit(&mut self.out, condition, target, rest, linkable);
+            let executed = index + 1;
+            self.timekeeper.side_exit(&mut self.out, condition, target, executed, rest, linkable);
             return;
         }
         let uses_registers = match class {

@@ -3,7 +3,7 @@
 use super::*;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, send};
 use retro_abi::log::{Encoder, Event, MAX_FIXED, Relative};
-use retro_abi::replay::{HEADER_SIZE, ending};
+use retro_abi::replay::{HEADER_SIZE, ending, record_word};
 use std::fs::OpenOptions;
 use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -237,11 +237,11 @@ fn a_stream_is_read_from_the_file_and_merged_with_the_log() {
         fake.say(Header::new(tell::DONE, []), &[]);
         let (header, ..) = fake.expect(ask::RUN);
         assert_eq!(header.0[1..3], [START + 4, Detail::BLOCKS.bits() | Detail::WRITES.bits()]);
-        for (number, offset) in [(8u32, 0), (9, STREAM_FILE_SIZE as u64 / 2)] {
-            let words = [number.into(), 0x100 * u64::from(number), 2, ending::JUMP, 4, 0];
+        for (number, offset) in [(0u32, 0), (1, STREAM_FILE_SIZE as u64 / 2)] {
+            let words = [number.into(), 0x100 * u64::from(number + 8), 2, ending::JUMP, 4, 0];
             fake.say(Header::new(tell::BLOCK, words), &[1, 2]);
-            file.write_all_at(&number.to_le_bytes(), offset).unwrap();
-            let time = START + 2 * u64::from(number - 8);
+            file.write_all_at(&record_word(number, 4).to_le_bytes(), offset).unwrap();
+            let time = START + 2 * u64::from(number);
             fake.say(Header::new(tell::STREAM, [offset, 4, time]), &[]);
             fake.expect(ask::GO_ON);
         }

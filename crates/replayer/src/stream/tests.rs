@@ -37,14 +37,16 @@ fn describe(blocks: &mut Descriptions) {
     let mut payload: Vec<u8> = accesses.iter().flat_map(|access| access.to_bytes()).collect();
     payload.extend([3, 4, 5]);
     blocks
-        .define(&Header::new(tell::BLOCK, [300, 0x401000, 3, ending::CALL, 24, 0]), &payload)
+        .define(&Header::new(tell::BLOCK, [0, 0x401000, 3, ending::CALL, 24, 0]), &payload)
         .unwrap();
-    blocks.define(&Header::new(tell::BLOCK, [2, 0x402000, 1, ending::SYSCALL, 4, 0]), &[2]).unwrap();
+    blocks
+        .define(&Header::new(tell::BLOCK, [1, 0x402000, 1, ending::SYSCALL, 4, 0]), &[2])
+        .unwrap();
 }
 
 fn calling(base: u64, value: u32) -> Vec<u8> {
     let mut record = vec![0; 24];
-    record[..4].copy_from_slice(&300u32.to_le_bytes());
+    record[..4].copy_from_slice(&replay::record_word(0, 24).to_le_bytes());
     record[8..16].copy_from_slice(&base.to_le_bytes());
     record[16..20].copy_from_slice(&value.to_le_bytes());
     record
@@ -109,7 +111,7 @@ fn merge(
     Ok(told)
 }
 
-const SYSCALL: [u8; 4] = 2u32.to_le_bytes();
+const SYSCALL: [u8; 4] = (1u32 | 1 << NUMBER_BITS).to_le_bytes();
 
 #[test]
 fn events_come_after_what_retires_at_their_time() {
@@ -223,7 +225,7 @@ fn streams_that_make_no_sense_are_refused() {
 #[test]
 fn descriptions_that_make_no_sense_are_refused() {
     let mut blocks = Descriptions::default();
-    let good = [1, 0x1000, 2, ending::NEXT, 16, 0];
+    let good = [0, 0x1000, 2, ending::NEXT, 16, 0];
     let access = replay::Access {
         instruction: 1,
         kind: access::READ,
@@ -238,7 +240,9 @@ fn descriptions_that_make_no_sense_are_refused() {
         blocks.define(&Header::new(tell::BLOCK, words), &payload)
     };
     assert_eq!(define(good, access), Ok(()));
-    for (index, wrong) in [(0, u64::MAX), (2, 0), (2, 1 << 40), (3, 99), (4, 3), (4, 1 << 20)] {
+    for (index, wrong) in
+        [(0, u64::MAX), (0, 7), (2, 0), (2, 1 << 40), (3, 99), (4, 3), (4, 18), (4, 1 << 20)]
+    {
         let mut words = good;
         words[index] = wrong;
         assert!(define(words, access).is_err(), "word {index} = {wrong}");

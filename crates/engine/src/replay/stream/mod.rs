@@ -18,8 +18,10 @@ use crate::translate::{MAX_INSTRUCTIONS, decoder_options};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use iced_x86::{Decoder, Instruction, Mnemonic, OpKind};
-use retro_abi::replay::{Access, Header, LOOSE, MAX_PAYLOAD, access, ask, detail, tell};
-use weave::MOST_PER_INSTRUCTION;
+use retro_abi::replay::{
+    Access, Header, LOOSE, MAX_PAYLOAD, MOST_BLOCKS, access, ask, detail, ending, tell,
+};
+use weave::{MOST_PER_INSTRUCTION, Partial, Tracer};
 
 /// Below this much room the half is handed over: a block must fit.
 const LOW: u64 = MAX_INSTRUCTIONS as u64 * MOST_PER_INSTRUCTION + 4096;
@@ -77,6 +79,15 @@ impl Buffer {
     /// For how many instructions there is room.
     fn instructions(&self) -> u64 {
         self.room() / self.most
+    }
+
+    /// Instructions of a block may leave so much each, on average.
+    fn expect(&mut self, most: u64) {
+        if most > self.most {
+            self.most = most;
+            let now = time();
+            clock::set_deadline(now, clock::deadline().min(now + self.instructions()));
+        }
     }
 
     /// Lets the owner read what there is, and goes on in the other half.
@@ -194,30 +205,46 @@ pub fn room() -> u64 {
     buffer.instructions()
 }
 
-/// Tells the owner about the block that was just translated.
+/// Tells the owner about the block that was just translated, and about what it leaves if it is left early.
 pub fn describe(cache: &mut CodeCache, block: u32) {
     if !active() {
         return;
     }
-    let (pc, instructions) = (cache.blocks[block].pc, cache.blocks[block].instructions());
+    let (pc, instructions) = (cache.blocks[block].pc, cache.blocks[block].instructions() as usize);
     let tracer = cache.tracer();
-    let number = tracer.next;
-    tracer.next += 1;
-    let mut payload = Vec::with_capacity(tracer.accesses.len() * Access::SIZE);
-    for access in &tracer.accesses {
+    let whole = Partial { instructions, accesses: tracer.accesses.len(), len: tracer.len };
+    send_description(tracer, pc, tracer.ending, &whole, 0);
+    for index in 0..tracer.partial.len() {
+        let partial = tracer.partial[index];
+        send_description(tracer, pc, ending::JUMP, &partial, index + 1);
+    }
+    tracer.next += 1 + tracer.partial.len() as u32;
+}
+
+fn send_description(tracer: &Tracer, pc: u64, ending: u64, part: &Partial, index: usize) {
+    let mut payload = Vec::with_capacity((part.accesses + 4) * Access::SIZE);
+    for access in &tracer.accesses[..part.accesses] {
         payload.extend_from_slice(&access.to_bytes());
     }
-    payload.extend_from_slice(&tracer.lengths);
-    let mut buffer = BUFFER.lock();
-    let most = (tracer.len as u64).div_ceil(instructions as u64);
-    if most > buffer.most {
-        buffer.most = most;
-        let now = time();
-        clock::set_deadline(now, clock::deadline().min(now + buffer.instructions()));
-    }
-    drop(buffer);
-    let words = [number as u64, pc, instructions as u64, tracer.ending, tracer.len as u64, time()];
+    payload.extend_from_slice(&tracer.lengths[..part.instructions]);
+    BUFFER.lock().expect((part.len as u64).div_ceil(part.instructions as u64));
+    let number = tracer.next as u64 + index as u64;
+    let (instructions, bytes) = (part.instructions as u64, part.len as u64);
+    let words = [number, pc, instructions, ending, bytes, time()];
     socket::send(Header::new(tell::BLOCK, words), &payload);
+}
+
+/// All blocks are gone: what they have left is handed over, and numbers start over before they run out.
+pub fn flushed(cache: &mut CodeCache) {
+    if active() && cache.tracer().next > MOST_BLOCKS / 2 {
+        BUFFER.lock().hand_over();
+        cache.tracer().next = 0;
+    }
+}
+
+/// Whether there are so many blocks that they must go.
+pub fn is_full(cache: &mut CodeCache) -> bool {
+    cache.tracer().next > MOST_BLOCKS - 2 * MAX_INSTRUCTIONS as u32
 }
 
 // ---- instructions that the engine looks at ----

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! block          =>  mov dword [T], number; body; lea T, [T + length of the record]
+//! side exit      =>  mov dword [T], its own number; lea T, [T + length so far]
 //! first use of r in an address   =>  mov [T + off], r
 //! [r + i*s + d]                  =>  lea A, [r + i*s]; mov [T + off], A
 //! what is written                =>  instruction; mov A, [X]; mov [T + off], A
@@ -19,7 +20,7 @@
 //!
 //! Nothing here touches flags. Guest memory can be read freely: in a replay all of it is mapped.
 
-use crate::context::{Gpr, slot};
+use crate::context::{Gpr, slot, spill_offset};
 use crate::gs_offset;
 use crate::record::weave::{is_masked, is_plain_size};
 use crate::translate::address::{Address, Operation, Segment};
@@ -28,7 +29,7 @@ use crate::translate::emit::{Emitter, SpillMark};
 use crate::translate::operand::{GprSet, OperandRewriter, gpr_of};
 use alloc::vec::Vec;
 use iced_x86::{Code, Instruction, Mnemonic, OpAccess, OpKind, Register};
-use retro_abi::replay::{Access, access, detail, ending};
+use retro_abi::replay::{Access, RECORD_GRAIN, access, detail, ending, record_word};
 
 /// Where guest code keeps the place of the next record.
 pub const CURSOR_REGISTER: Gpr = Gpr::R10;
@@ -37,7 +38,7 @@ pub const CURSOR_REGISTER: Gpr = Gpr::R10;
 pub const MOST_PER_INSTRUCTION: u64 = 160;
 
 /// Everything in a record takes a multiple of so many bytes.
-const SMALLEST: usize = 4;
+const SMALLEST: usize = RECORD_GRAIN;
 
 /// Registers that a block may use in a stream, so that some are left for it.
 const MOST_REGISTERS: u32 = 11;
@@ -89,8 +90,10 @@ struct Place {
 pub struct Tracer {
     /// What is wanted, of [`detail`].
     pub detail: u64,
-    /// Number of the next block.
+    /// Number of the next block; its side exits have those behind it.
     pub next: u32,
+    /// What is left in the stream when the block is left early.
+    pub partial: Vec<Partial>,
     /// What the block does to memory.
     pub accesses: Vec<Access>,
     /// Length of each instruction.
@@ -111,6 +114,19 @@ pub struct Tracer {
     after: Option<(Place, usize)>,
     index: u8,
     left: bool,
+    /// Where the block's first word is stored.
+    word_at: usize,
+}
+
+/// A block that is left by a side exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partial {
+    /// Instructions executed.
+    pub instructions: usize,
+    /// Accesses made.
+    pub accesses: usize,
+    /// Bytes of its record.
+    pub len: usize,
 }
 
 fn is_read(access: OpAccess) -> bool {
@@ -147,6 +163,8 @@ impl Tracer {
             after: None,
             index: 0,
             left: false,
+            partial: Vec::with_capacity(4),
+            word_at: 0,
         }
     }
 
@@ -263,13 +281,15 @@ impl Tracer {
         let mut free = Gpr::ALL.into_iter().rev().filter(|&r| !used.contains(r));
         self.scratch = free.next().unwrap_or(Gpr::Rax);
         self.cursor = CURSOR_REGISTER;
-        out.memory_immediate32(&Address::at(CURSOR_REGISTER), self.next);
+        out.memory_immediate32(&Address::at(CURSOR_REGISTER), 0);
+        self.word_at = out.here() - size_of::<u32>();
+        self.partial.clear();
         self.held_cursor = None;
         if needs_cursor {
             self.cursor = free.next().unwrap_or(Gpr::Rax);
             self.held_cursor = Some(out.spill(self.cursor, slot::POLICY));
             out.mov(self.cursor, CURSOR_REGISTER);
-            out.load_gs(CURSOR_REGISTER, crate::context::spill_offset(slot::CURSOR));
+            out.load_gs(CURSOR_REGISTER, spill_offset(slot::CURSOR));
         }
     }
 
@@ -544,17 +564,38 @@ impl Tracer {
         }
     }
 
+    /// Cold code of a side exit behind `instructions`: the record ends here.
+    pub fn side_exit(&mut self, cold: &mut Emitter, instructions: usize) {
+        let (len, accesses) = (self.len, self.accesses.len());
+        self.partial.push(Partial { instructions, accesses, len });
+        let number = self.next + self.partial.len() as u32;
+        cold.memory_immediate32(&Address::at(self.cursor), record_word(number, len));
+        if self.held_scratch.is_some() {
+            cold.load_gs(self.scratch, spill_offset(slot::POLICY_SECOND));
+        }
+        let next = Address { displacement: len as i32, ..Address::at(self.cursor) };
+        if self.held_cursor.is_some() {
+            cold.store_gs(CURSOR_REGISTER, spill_offset(slot::CURSOR));
+            cold.memory(Operation::Lea, 8, CURSOR_REGISTER, Segment::Flat, &next);
+            cold.load_gs(self.cursor, spill_offset(slot::POLICY));
+        } else {
+            cold.memory(Operation::Lea, 8, CURSOR_REGISTER, Segment::Flat, &next);
+        }
+    }
+
     /// In front of an exit: the record is complete.
     pub fn leave(&mut self, out: &mut Emitter) {
         if core::mem::replace(&mut self.left, true) {
             return;
         }
+        let word = record_word(self.next, self.len).to_le_bytes();
+        out.bytes[self.word_at..self.word_at + word.len()].copy_from_slice(&word);
         if let Some(mark) = self.held_scratch.take() {
             out.unspill(mark);
         }
         let next = Address { displacement: self.len as i32, ..Address::at(self.cursor) };
         if let Some(mark) = self.held_cursor.take() {
-            out.store_gs(CURSOR_REGISTER, crate::context::spill_offset(slot::CURSOR));
+            out.store_gs(CURSOR_REGISTER, spill_offset(slot::CURSOR));
             out.memory(Operation::Lea, 8, CURSOR_REGISTER, Segment::Flat, &next);
             out.unspill(mark);
         } else {
