@@ -72,7 +72,11 @@ impl Place {
 #[track_caller]
 fn assert_orderly(outcome: &Outcome, what: &str) {
     let stderr = text(&outcome.stderr);
-    assert!(matches!(outcome.status, Ending::Exited(0 | 1)), "{what}: {:?}: {stderr}", outcome.status);
+    assert!(
+        matches!(outcome.status, Ending::Exited(0 | 1)),
+        "{what}: {:?}: {stderr}",
+        outcome.status
+    );
     assert!(!stderr.contains("panicked"), "{what}: {stderr}");
     let failed = outcome.status == Ending::Exited(1);
     assert!(!failed || stderr.starts_with("retro: "), "{what}: {stderr}");

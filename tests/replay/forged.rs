@@ -5,7 +5,7 @@ use std::path::Path;
 use retro_abi::channel::{Origin, Stream, ended};
 use retro_abi::log::{Encoder, Event, MAX_FIXED, RegisterSet, Relative, register};
 use retro_recording::{
-    ChunkHead, Counts, DEFAULT_LEVEL, Head, KindCount, Machine, ProcessEnd, ProcessSummary, RunEnd,
+    ChunkHead, Counts, DEFAULT_LEVEL, Head, Machine, ProcessEnd, ProcessSummary, RunEnd,
     RunOutcome, Writer, encode_chunk, encode_end, encode_process_summary,
 };
 
@@ -127,8 +127,7 @@ impl<'a> Forged<'a> {
     fn summary(&self, main: &[(u64, Event)]) -> ProcessSummary {
         let mut counts = Counts { threads: 1, intervals: 1, ..Counts::default() };
         for (_, event) in main {
-            let count = counts.events.entry(event.kind() as u32).or_insert(KindCount::default());
-            count.events += 1;
+            counts.events.entry(event.kind() as u32).or_default().events += 1;
         }
         ProcessSummary {
             log: 0,

@@ -26,16 +26,16 @@ mod streams;
 mod trace;
 mod tracker;
 
-use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::Result;
 use retro_recording::State;
 use retro_replayer::Replayer;
 
 use crate::arguments::ReplayOptions;
+use crate::engine_file::EngineFile;
 use crate::message::{complain, describe, notify};
-use crate::{Completeness, engine_file, quantity, selection};
+use crate::{Completeness, quantity, selection};
 use family::{Family, Followed, Missing};
 use memory::{Memory, ReplayedMemory};
 use printing::Printer;
@@ -45,9 +45,8 @@ use processes::Wanted;
 pub fn replay(options: &ReplayOptions) -> Result<Completeness> {
     let recording = selection::open(options.recording.as_deref())?;
     let wanted = Wanted::new(&recording, options)?;
-    let engine = engine_file::open()?;
-    let engine_path = PathBuf::from(format!("/proc/self/fd/{}", engine.as_raw_fd()));
-    let replayer = Replayer::open(recording, engine_path);
+    let engine = EngineFile::new(&[Path::new("."), recording.directory()])?;
+    let replayer = Replayer::open(recording, engine.path().to_owned());
     let replayed = if options.trace.is_empty() {
         print_output(&replayer, &wanted, options)?
     } else {
@@ -111,6 +110,14 @@ fn tell_state(replayer: &Replayer) -> Completeness {
     if let Some(damage) = recording.damage() {
         complain(&format!("{name}: {damage}; what is before that was replayed"));
         return Completeness::Partial;
+    }
+    for process in recording.processes() {
+        let log = process.summary.log;
+        let bytes = replayer.missing_bytes(log);
+        if bytes > 0 {
+            complain(&format!("log {log} lacks {bytes} bytes: what it had there is missing"));
+            return Completeness::Partial;
+        }
     }
     match recording.state() {
         State::Interrupted => complain(&format!("{name} ends here: the recorder was killed")),
