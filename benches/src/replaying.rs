@@ -129,7 +129,7 @@ impl Streamed {
     #[inline]
     fn add_block(&mut self, block: &Block<'_>) {
         self.blocks += 1;
-        self.instructions += u64::from(block.instructions);
+        self.instructions += u64::from(block.instructions());
         for access in block.accesses() {
             self.accesses += 1;
             if access.kind.writes() {

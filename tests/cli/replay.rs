@@ -124,6 +124,7 @@ fn spawned_programs_and_threads_write() {
         #include <unistd.h>
         extern char **environ;
         static void *body(void *name) { for (int i = 0; i < 20; i++) write(1, name, 2); return 0; }
+        // One after the other: the kernel alone knows the order of calls that run at the same time.
         int main(void) {
             pid_t child;
             char *arguments[] = { "/bin/echo", "spawned", 0 };
@@ -134,8 +135,8 @@ fn spawned_programs_and_threads_write() {
             waitpid(child, 0, 0);
             pthread_t threads[2];
             pthread_create(&threads[0], 0, body, "x\n");
-            pthread_create(&threads[1], 0, body, "y\n");
             pthread_join(threads[0], 0);
+            pthread_create(&threads[1], 0, body, "y\n");
             pthread_join(threads[1], 0);
             puts("main");
             fflush(stdout);

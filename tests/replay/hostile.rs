@@ -105,6 +105,7 @@ fn large_ranges_cost_nothing() {
         map(MapKind::Discard, GUEST_MIN, all, 0),
         map(MapKind::Protect, GUEST_MIN, all, 0),
         map(MapKind::Map, STACK + 1, 0, 0),
+        map(MapKind::Move, GUEST_MIN, all / 2, GUEST_MIN + all / 2),
     ] {
         let forged = Forged::new(LOOP, 1000).with(500, event);
         let outcome = looked_at(&place, &forged, &format!("{event:?}"));
@@ -166,6 +167,8 @@ fn events_out_of_place_are_refused() {
         Event::Registers(registers),
         Event::Vectors { image: &[0xff; 1000] },
         Event::ThreadSwitch { thread: THREAD, check: 0 },
+        Event::ThreadSwitch { thread: u32::MAX, check: 0 },
+        Event::ThreadStart { thread: u32::MAX },
         Event::Interval { number: u64::MAX, running: u32::MAX, threads: u32::MAX },
         state(THREAD, &[]),
         Event::MemorySum { start: STACK - 4096, len: 4096, sum: 1 },
@@ -175,8 +178,6 @@ fn events_out_of_place_are_refused() {
     }
     for event in [
         Event::SyscallExit { result: u64::MAX },
-        Event::ThreadSwitch { thread: u32::MAX, check: 0 },
-        Event::ThreadStart { thread: u32::MAX },
         Event::ThreadEnd { thread: THREAD, code: u32::MAX },
         Event::ThreadEnd { thread: u32::MAX, code: u32::MAX },
         Event::Fork { pid: u32::MAX, log: u64::MAX },

@@ -107,12 +107,6 @@ pub struct Block<'a> {
     pub time: u64,
     /// The thread that runs.
     pub thread: u32,
-    /// Address of its first instruction.
-    pub pc: u64,
-    /// How many instructions there are.
-    pub instructions: u32,
-    /// How the last one ends.
-    pub ending: Ending,
     description: &'a Description,
     blocks: &'a Descriptions,
     record: &'a [u8],
@@ -125,13 +119,31 @@ impl<'a> Block<'a> {
         let lengths = self.blocks.lengths(self.description);
         let before = time.saturating_sub(self.time).min(lengths.len() as u64) as usize;
         let bytes: u64 = lengths[..before].iter().map(|&len| u64::from(len)).sum();
-        self.pc.wrapping_add(bytes)
+        self.pc().wrapping_add(bytes)
+    }
+
+    /// Address of its first instruction.
+    #[inline]
+    pub fn pc(&self) -> u64 {
+        self.description.pc
+    }
+
+    /// How many instructions there are.
+    #[inline]
+    pub fn instructions(&self) -> u32 {
+        self.description.instructions.into()
+    }
+
+    /// How the last one ends.
+    #[inline]
+    pub fn ending(&self) -> Ending {
+        self.description.ending
     }
 
     /// The time after its last instruction.
     #[inline]
     pub fn end(&self) -> u64 {
-        self.time + u64::from(self.instructions)
+        self.time + u64::from(self.instructions())
     }
 
     /// What it accesses, in the order of its instructions.
@@ -433,6 +445,8 @@ impl Descriptions {
 pub(crate) struct Merger<'a, V> {
     events: Events<'a>,
     next: Option<(u64, Event<'a>)>,
+    /// When that is.
+    next_time: u64,
     thread: u32,
     /// The time after the last block.
     time: u64,
@@ -453,9 +467,17 @@ impl<'a, V: FnMut(&Item<'_>) -> ControlFlow<()>> Merger<'a, V> {
         thread: u32,
         visit: V,
     ) -> Result<Merger<'a, V>, Error> {
-        let mut merger =
-            Merger { events, next: None, thread, time, kept: Vec::new(), visit, is_done: false };
-        merger.next = merger.events.next().transpose()?;
+        let mut merger = Merger {
+            events,
+            next: None,
+            next_time: 0,
+            thread,
+            time,
+            kept: Vec::new(),
+            visit,
+            is_done: false,
+        };
+        merger.read_event()?;
         Ok(merger)
     }
 
@@ -480,20 +502,46 @@ impl<'a, V: FnMut(&Item<'_>) -> ControlFlow<()>> Merger<'a, V> {
         if time != self.time && !continues {
             return Err(nonsense());
         }
+        let last = self.blocks(blocks, bytes, false)?;
+        self.kept.extend_from_slice(last);
+        Ok(())
+    }
+
+    /// Tells all blocks, or all but the last, which is returned. The one place where blocks are told: what `visit` does
+    /// with them becomes part of this loop.
+    fn blocks<'b>(
+        &mut self,
+        blocks: &Descriptions,
+        mut bytes: &'b [u8],
+        with_last: bool,
+    ) -> Result<&'b [u8], Error> {
+        let mut time = self.time;
         while let Some(first) = bytes.first_chunk() {
             let word = u32::from_le_bytes(*first);
             let (description, len) = blocks.of_record(word).ok_or_else(nonsense)?;
             let (record, rest) = bytes.split_at_checked(len).ok_or_else(nonsense)?;
             let has_loose = rest.first_chunk() == Some(&LOOSE.to_le_bytes());
             let loose = if has_loose { loose_length(rest)? } else { 0 };
-            if rest.len() == loose {
-                self.kept.extend_from_slice(bytes);
-                return Ok(());
+            if rest.len() == loose && !with_last {
+                break;
             }
-            self.block(blocks, description, record, &rest[..loose])?;
-            bytes = &rest[loose..];
+            if self.next_time <= time {
+                self.events_until(time)?;
+            }
+            let (loose, rest) = rest.split_at(loose);
+            let thread = self.thread;
+            let block = Block { time, thread, description, blocks, record, loose };
+            time += u64::from(description.instructions);
+            self.time = time;
+            bytes = rest;
+            if !self.is_done {
+                self.is_done = (self.visit)(&Item::Block(block)).is_break();
+            }
         }
-        if bytes.is_empty() { Ok(()) } else { Err(nonsense()) }
+        if bytes.len() < size_of::<u32>() && !bytes.is_empty() {
+            return Err(nonsense());
+        }
+        Ok(bytes)
     }
 
     /// Nothing more comes: the process has stopped at a time, and every instruction before it was in a block.
@@ -508,62 +556,33 @@ impl<'a, V: FnMut(&Item<'_>) -> ControlFlow<()>> Merger<'a, V> {
     /// Tells the last block: nothing more belongs to it.
     pub(crate) fn tell_kept(&mut self, blocks: &Descriptions) -> Result<(), Error> {
         let mut kept = std::mem::take(&mut self.kept);
-        if let Some(first) = kept.first_chunk() {
-            let word = u32::from_le_bytes(*first);
-            let (description, len) = blocks.of_record(word).ok_or_else(nonsense)?;
-            let (record, loose) = kept.split_at_checked(len).ok_or_else(nonsense)?;
-            self.block(blocks, description, record, loose)?;
-        }
+        self.blocks(blocks, &kept, true)?;
         kept.clear();
         self.kept = kept;
         Ok(())
     }
 
-    #[inline]
-    fn block(
-        &mut self,
-        blocks: &Descriptions,
-        description: &Description,
-        record: &[u8],
-        loose: &[u8],
-    ) -> Result<(), Error> {
-        let time = self.time;
-        if self.next.as_ref().is_some_and(|(at, _)| *at <= time) {
-            self.events_until(time)?;
-        }
-        let block = Block {
-            time,
-            thread: self.thread,
-            pc: description.pc,
-            instructions: description.instructions.into(),
-            ending: description.ending,
-            description,
-            blocks,
-            record,
-            loose,
-        };
-        self.time = block.end();
-        self.tell(&Item::Block(block));
-        Ok(())
-    }
-
+    #[cold]
+    #[inline(never)]
     fn events_until(&mut self, time: u64) -> Result<(), Error> {
         while let Some((at, event)) = self.next
             && at <= time
         {
             self.thread = thread_after(&event).unwrap_or(self.thread);
             let thread = self.thread;
-            self.tell(&Item::Event { time: at, thread, event: &event });
-            self.next = self.events.next().transpose()?;
+            if !self.is_done {
+                let item = Item::Event { time: at, thread, event: &event };
+                self.is_done = (self.visit)(&item).is_break();
+            }
+            self.read_event()?;
         }
         Ok(())
     }
 
-    #[inline]
-    fn tell(&mut self, item: &Item) {
-        if !self.is_done {
-            self.is_done = (self.visit)(item).is_break();
-        }
+    fn read_event(&mut self) -> Result<(), Error> {
+        self.next = self.events.next().transpose()?;
+        self.next_time = self.next.as_ref().map_or(u64::MAX, |(time, _)| *time);
+        Ok(())
     }
 }
 

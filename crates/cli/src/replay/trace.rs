@@ -177,11 +177,11 @@ impl Tracer<'_> {
         let thread = self.thread(block.thread);
         thread.last_block = Some(block.pc_at(block.end() - 1));
         if let Some((time, slot)) = thread.calling.take() {
-            self.called(time, block.thread, slot, block.pc, None)?;
+            self.called(time, block.thread, slot, block.pc(), None)?;
         }
         if self.shows(TraceKind::Blocks) {
-            let place = self.place(block.time, block.pc);
-            let instructions = block.instructions;
+            let place = self.place(block.time, block.pc());
+            let instructions = block.instructions();
             self.print(block.time, block.thread, What::Block { place: &place, instructions })?;
         }
         let (calls, writes) = (self.shows(TraceKind::Calls), self.shows(TraceKind::Writes));

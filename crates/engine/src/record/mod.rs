@@ -569,8 +569,15 @@ pub fn code(address: u64, bytes: &[u8]) -> bool {
 fn vectors(image: &mut VectorImage) -> &[u8] {
     image.0.fill(0);
     // SAFETY: aligned, zeroed and large enough for all features of this machine.
-    unsafe { entry::save_vectors(image.0.as_mut_ptr(), crate::signals::frame::features()) };
+    unsafe { entry::save_vectors(image.0.as_mut_ptr(), image_features()) };
     &image.0[..crate::signals::frame::area_size()]
+}
+
+/// What images of threads hold: everything but protection keys, which the guest does not know of, and which not every
+/// machine that replays has.
+pub fn image_features() -> u64 {
+    const PROTECTION_KEYS: u64 = 1 << 9;
+    crate::signals::frame::features() & !PROTECTION_KEYS
 }
 
 /// Room for an image of `xsave`.

@@ -2,7 +2,7 @@
 
 use super::{Player, memory, time};
 use crate::context::{Context, Gpr, Registers};
-use crate::record::{UNCERTAIN_FLAGS, VectorImage};
+use crate::record::{UNCERTAIN_FLAGS, VectorImage, image_features};
 use crate::signals::frame;
 use crate::sys;
 use alloc::boxed::Box;
@@ -70,6 +70,12 @@ impl Player {
                 return u64::MAX;
             };
             if time > now {
+                if !self.started {
+                    self.diverged(
+                        context,
+                        format_args!("thread {} runs, and the log does not say how", self.running),
+                    );
+                }
                 if context.in_syscall != 0 {
                     self.diverged(
                         context,
@@ -270,6 +276,7 @@ impl Player {
         let Some(at) = self.threads.iter().position(|t| t.id == thread) else {
             // It starts right now; its state follows.
             self.running = thread;
+            self.started = false;
             return;
         };
         let next = self.threads.swap_remove(at);
@@ -296,7 +303,7 @@ impl Player {
         let len = image.len().min(whole.0.len());
         whole.0[..len].copy_from_slice(&image[..len]);
         // SAFETY: aligned and as large as any area; a malformed image is reported.
-        if !unsafe { crate::entry::restore_vectors(whole.0.as_ptr(), frame::features()) } {
+        if !unsafe { crate::entry::restore_vectors(whole.0.as_ptr(), image_features()) } {
             self.diverged(
                 context,
                 format_args!("the log has vector state that this processor cannot hold"),
@@ -308,7 +315,7 @@ impl Player {
     fn running_state(&self, context: &Context) -> Thread {
         let mut image = Box::new(VectorImage::new());
         // SAFETY: aligned, zeroed and large enough.
-        unsafe { crate::entry::save_vectors(image.0.as_mut_ptr(), frame::features()) };
+        unsafe { crate::entry::save_vectors(image.0.as_mut_ptr(), image_features()) };
         Thread {
             id: self.running,
             registers: context.registers,

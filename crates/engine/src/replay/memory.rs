@@ -216,14 +216,53 @@ pub fn write(address: u64, bytes: &[u8]) -> bool {
     true
 }
 
-/// Moves guest memory; false if it is not the guest's.
+/// Moves guest memory, by whole pages; false if it is not the guest's, or cannot be moved.
 pub fn relocate(from: u64, to: u64, len: u64) -> bool {
-    if !is_guest(from, len) || !is_guest(to, len) {
+    let Some(len) = len.checked_next_multiple_of(PAGE) else { return false };
+    if len == 0 || from == to {
+        return true;
+    }
+    let apart = from.max(to) - from.min(to) >= len;
+    let whole = from.is_multiple_of(PAGE) && to.is_multiple_of(PAGE);
+    if !apart || !whole || !is_guest(from, len) || !is_guest(to, len) {
         return false;
     }
-    // SAFETY: both ranges are guest memory, which is mapped as a whole.
-    unsafe { core::ptr::copy(from as *const u8, to as *mut u8, len as usize) };
+    clear(to, len);
+    if WATCHED.load(Ordering::Relaxed) {
+        copy_pages(from, to, len);
+        clear(from, len);
+        return true;
+    }
+    let flags = (c::MREMAP_MAYMOVE | c::MREMAP_FIXED | c::MREMAP_DONTUNMAP) as u64;
+    // SAFETY: both ranges are whole pages of guest memory, which no reference points to.
+    let moved = sys::check(unsafe { sys::syscall(c::__NR_mremap, [from, len, len, flags, to, 0]) });
+    if moved.is_err() {
+        copy_pages(from, to, len);
+        clear(from, len);
+    }
     true
+}
+
+/// Copies what there is to pages that are zero.
+fn copy_pages(from: u64, to: u64, len: u64) {
+    let every = sys::swap_in_use();
+    for piece in (from..from + len).step_by(PIECE as usize) {
+        let end = (piece + PIECE).min(from + len);
+        // What is not there yet comes when it is touched.
+        // SAFETY: guest memory is mapped as a whole.
+        unsafe { (piece as *const u8).read_volatile() };
+        let mut there = [0u8; (PIECE / PAGE) as usize];
+        let pages = ((end - piece) / PAGE) as usize;
+        let known = sys::resident(piece, &mut there[..pages]).is_ok() && !every;
+        for (index, mark) in there[..pages].iter().enumerate() {
+            if !known || mark & 1 != 0 {
+                let offset = piece - from + index as u64 * PAGE;
+                let (source, target) = ((from + offset) as *const u8, (to + offset) as *mut u8);
+                // SAFETY: both pages are guest memory, and the ranges do not overlap.
+                unsafe { core::ptr::copy_nonoverlapping(source, target, PAGE as usize) };
+            }
+        }
+    }
 }
 
 /// Makes guest memory zero, by whole pages.

@@ -42,13 +42,14 @@ const X86_64: u32 = 0xc000_003e;
 
 /// Memory of its own, its own end, its own signals, the socket to its owner, and complaints on the standard error
 /// stream.
-const ALLOWED: [u32; 21] = [
+const ALLOWED: [u32; 22] = [
     c::__NR_mmap,
     c::__NR_munmap,
     c::__NR_mprotect,
     c::__NR_mremap,
     c::__NR_madvise,
     c::__NR_mincore,
+    c::__NR_sysinfo,
     c::__NR_futex,
     c::__NR_arch_prctl,
     c::__NR_rt_sigreturn,

@@ -253,7 +253,7 @@ fn a_stream_is_read_from_the_file_and_merged_with_the_log() {
     let mut told = Vec::new();
     let stop = session.stream(START + 4, Detail::WRITES, |item| {
         told.push(match item {
-            Item::Block(block) => (block.time - START, block.thread, block.pc),
+            Item::Block(block) => (block.time - START, block.thread, block.pc()),
             Item::Event { time, thread, .. } => (time - START, *thread, 0),
         });
         ControlFlow::Continue(())

@@ -77,7 +77,7 @@ fn log_of(events: &[(u64, Event)]) -> LogFile {
 fn describe_item(item: &Item) -> String {
     match item {
         Item::Block(block) => {
-            let mut text = format!("{} t{} {:#x}", block.time, block.thread, block.pc);
+            let mut text = format!("{} t{} {:#x}", block.time, block.thread, block.pc());
             for access in block.accesses() {
                 let Access { time, kind, address, len, value } = access;
                 text += &format!(" [{time} {kind:?} {address:#x}+{len} {value:x?}]");

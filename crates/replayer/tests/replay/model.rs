@@ -42,9 +42,10 @@ impl Memory {
             let known = self.pages.get(&(address / PAGE * PAGE));
             let expected = known.map_or(0, |page| page[(address % PAGE) as usize]);
             assert_eq!(
-                byte, expected,
+                byte,
+                expected,
                 "{read:x?} of the block at {:#x}, address {address:#x}",
-                block.pc
+                block.pc()
             );
             self.reads += 1;
         }

@@ -169,18 +169,18 @@ fn returns_go_where_calls_came_from() {
         };
         if let Some(range) = returning.take() {
             let range: &RangeInclusive<u64> = &range;
-            assert!(range.contains(&block.pc), "{:#x} is not in {range:x?}", block.pc);
+            assert!(range.contains(&block.pc()), "{:#x} is not in {range:x?}", block.pc());
             compared += 1;
         }
         for access in block.accesses() {
-            let length = LONGEST_INSTRUCTION * u64::from(block.instructions);
+            let length = LONGEST_INSTRUCTION * u64::from(block.instructions());
             match access.kind {
                 AccessKind::Call => {
-                    assert_eq!(block.ending, Ending::Call);
-                    slots.insert(access.address, block.pc + 1..=block.pc + length);
+                    assert_eq!(block.ending(), Ending::Call);
+                    slots.insert(access.address, block.pc() + 1..=block.pc() + length);
                 }
                 AccessKind::Return => {
-                    assert_eq!(block.ending, Ending::Return);
+                    assert_eq!(block.ending(), Ending::Return);
                     returning = slots.remove(&access.address);
                 }
                 kind => panic!("{kind:?} was not asked for"),
