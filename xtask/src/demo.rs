@@ -1,6 +1,7 @@
 //! A small program with a bug: natively, recorded, and what the recording tells.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -40,8 +41,40 @@ pub fn demo() -> Result<()> {
     println!("\nIs a replay of it the same run? (retro verify)");
     let (_, status) = show(command(&retro).arg("verify").arg(&recording))?;
     ensure!(status == Some(0), "the replay differs");
+    ask_about_owners(&retro, &recording)?;
     println!("\nexamples/README.md tells what the bug is.");
     Ok(())
+}
+
+/// Follows a suspicion: transfers balance, so what else writes to accounts once they are open?
+fn ask_about_owners(retro: &Path, recording: &Path) -> Result<()> {
+    /// Accounts that are given owners when they are opened.
+    const ACCOUNTS: usize = 64;
+    println!("\nOwners change while money moves. When? (retro replay --trace=calls)");
+    let calls = trace(retro, recording, &["--trace=calls"])?;
+    let renamed: Vec<&String> =
+        calls.iter().filter(|line| line.contains("-> set_owner")).skip(ACCOUNTS).collect();
+    for line in &renamed {
+        println!("    {line}");
+    }
+    let third = renamed.get(2).context("the recording lacks a call that the program makes")?;
+    let time = third.split_whitespace().next().unwrap_or_default();
+    let until = (time.parse::<u64>()? + 80).to_string();
+    println!("\nWhat did the third of these calls write? (retro replay --trace=writes --from {time})");
+    let writes = trace(retro, recording, &["--trace=writes", "--from", time, "--to", &until])?;
+    let copied: Vec<&String> = writes.iter().filter(|line| line.contains("strcpy")).collect();
+    ensure!(!copied.is_empty(), "the trace lacks the name that the call copies");
+    for line in copied {
+        println!("    {line}");
+    }
+    println!("Sixteen letters and a zero, into sixteen bytes: the zero is the lowest byte of the balance.");
+    Ok(())
+}
+
+/// The lines that `retro replay` prints.
+fn trace(retro: &Path, recording: &Path, options: &[&str]) -> Result<Vec<String>> {
+    let printed = output(command(retro).arg("replay").arg(recording).args(options))?;
+    Ok(String::from_utf8_lossy(&printed).lines().map(str::to_owned).collect())
 }
 
 /// Runs a command, copies its output, and returns both output and status.
