@@ -11,8 +11,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use retro_abi::log::Event;
 use retro_recording::Recording;
-use retro_replayer::{Block, Detail, Interval, Item, Replayer};
+use retro_replayer::{Block, Detail, Interval, Replayer, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Engine;
@@ -105,10 +106,7 @@ fn replay_interval(
         None => session.run_to(u64::MAX)?,
         Some(streamed) => {
             let detail = Detail::BLOCKS | Detail::CALLS | Detail::WRITES;
-            session.stream(u64::MAX, detail, |item| {
-                streamed.add(item);
-                ControlFlow::Continue(())
-            })?
+            session.stream_to(u64::MAX, detail, streamed)?
         }
     };
     if stop.time != interval.end {
@@ -117,26 +115,28 @@ fn replay_interval(
     Ok(interval.instructions())
 }
 
-impl Streamed {
-    #[inline]
-    fn add(&mut self, item: &Item<'_>) {
-        match item {
-            Item::Block(block) => self.add_block(block),
-            Item::Event { .. } => self.events += 1,
-        }
+impl Visitor for &mut Streamed {
+    fn event(&mut self, _: u64, _: u32, _: &Event<'_>) -> ControlFlow<()> {
+        self.events += 1;
+        ControlFlow::Continue(())
     }
 
-    #[inline]
-    fn add_block(&mut self, block: &Block<'_>) {
+    #[inline(always)]
+    fn block(&mut self, block: &Block<'_>) -> ControlFlow<()> {
         self.blocks += 1;
         self.instructions += u64::from(block.instructions());
+        let (mut accesses, mut written, mut sum) = (0, 0, 0u64);
         for access in block.accesses() {
-            self.accesses += 1;
+            accesses += 1;
             if access.kind.writes() {
-                self.written_bytes += access.len;
-                self.sum_of_values = self.sum_of_values.wrapping_add(sum_of_words(access.value));
+                written += access.len;
+                sum = sum.wrapping_add(sum_of_words(access.value));
             }
         }
+        self.accesses += accesses;
+        self.written_bytes += written;
+        self.sum_of_values = self.sum_of_values.wrapping_add(sum);
+        ControlFlow::Continue(())
     }
 }
 

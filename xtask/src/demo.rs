@@ -60,14 +60,18 @@ fn ask_about_owners(retro: &Path, recording: &Path) -> Result<()> {
     let third = renamed.get(2).context("the recording lacks a call that the program makes")?;
     let time = third.split_whitespace().next().unwrap_or_default();
     let until = (time.parse::<u64>()? + 80).to_string();
-    println!("\nWhat did the third of these calls write? (retro replay --trace=writes --from {time})");
+    println!(
+        "\nWhat did the third of these calls write? (retro replay --trace=writes --from {time})"
+    );
     let writes = trace(retro, recording, &["--trace=writes", "--from", time, "--to", &until])?;
     let copied: Vec<&String> = writes.iter().filter(|line| line.contains("strcpy")).collect();
     ensure!(!copied.is_empty(), "the trace lacks the name that the call copies");
     for line in copied {
         println!("    {line}");
     }
-    println!("Sixteen letters and a zero, into sixteen bytes: the zero is the lowest byte of the balance.");
+    println!(
+        "Sixteen letters and a zero, into sixteen bytes: the zero is the lowest byte of the balance."
+    );
     Ok(())
 }
 

@@ -64,7 +64,7 @@ pub use pages::Page;
 pub use pool::Pool;
 pub use processor::Unfit;
 pub use session::{Registers, Session, Stop, StopReason, ThreadInfo};
-pub use stream::{Access, AccessKind, Accesses, Block, Detail, Ending, Item};
+pub use stream::{Access, AccessKind, Accesses, Block, Detail, Ending, Item, Visitor};
 pub use verify::{Replayed, Verdict};
 pub use windows::{DEFAULT_WINDOW, Snapshot, Windows};
 

@@ -15,7 +15,7 @@ use crate::hearsay::printable;
 use crate::link::{Broken, Link};
 use crate::log_file::LogFile;
 use crate::process::ReplayProcess;
-use crate::stream::{Descriptions, Detail, Item, Merger, STREAM_FILE_SIZE};
+use crate::stream::{Descriptions, Detail, Item, Merger, STREAM_FILE_SIZE, Visitor};
 use crate::windows::{Snapshot, Start};
 use crate::{Divergence, Error, Interval, PAGE_SIZE, Page, Replayer};
 
@@ -295,6 +295,16 @@ impl Session {
         detail: Detail,
         visit: impl FnMut(&Item<'_>) -> ControlFlow<()>,
     ) -> Result<Stop, Error> {
+        self.stream_to(until, detail, visit)
+    }
+
+    /// The same for a visitor with methods.
+    pub fn stream_to(
+        &mut self,
+        until: u64,
+        detail: Detail,
+        visit: impl Visitor,
+    ) -> Result<Stop, Error> {
         self.check_forward(until)?;
         let file = Arc::clone(&self.log_file);
         let events = file.chunks_between(self.time(), until.min(self.interval.end))?;
@@ -540,10 +550,7 @@ impl Session {
     }
 
     /// Takes everything that is streamed until the process stops.
-    fn await_stop_merging<V: FnMut(&Item<'_>) -> ControlFlow<()>>(
-        &mut self,
-        merger: &mut Merger<'_, V>,
-    ) -> Result<(), Error> {
+    fn await_stop_merging<V: Visitor>(&mut self, merger: &mut Merger<'_, V>) -> Result<(), Error> {
         loop {
             let (header, len) = self.answer_length()?;
             match header.kind() {

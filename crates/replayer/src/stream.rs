@@ -72,6 +72,26 @@ pub enum Item<'a> {
     },
 }
 
+/// What a stream is told to: a function of items, or something with two methods, which the compiler can make part of the
+/// loop that reads the stream.
+pub trait Visitor {
+    /// Instructions are executed. Breaks when it wants to know no more.
+    fn block(&mut self, block: &Block<'_>) -> ControlFlow<()>;
+    /// The log has an event; `thread` runs after it.
+    fn event(&mut self, time: u64, thread: u32, event: &Event<'_>) -> ControlFlow<()>;
+}
+
+impl<F: FnMut(&Item<'_>) -> ControlFlow<()>> Visitor for F {
+    #[inline]
+    fn block(&mut self, block: &Block<'_>) -> ControlFlow<()> {
+        self(&Item::Block(*block))
+    }
+
+    fn event(&mut self, time: u64, thread: u32, event: &Event<'_>) -> ControlFlow<()> {
+        self(&Item::Event { time, thread, event })
+    }
+}
+
 /// How a block ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -460,7 +480,7 @@ pub(crate) struct Merger<'a, V> {
 /// Records that make no sense.
 const NONSENSE: &str = "its stream makes no sense";
 
-impl<'a, V: FnMut(&Item<'_>) -> ControlFlow<()>> Merger<'a, V> {
+impl<'a, V: Visitor> Merger<'a, V> {
     pub(crate) fn new(
         events: Events<'a>,
         time: u64,
@@ -535,7 +555,7 @@ impl<'a, V: FnMut(&Item<'_>) -> ControlFlow<()>> Merger<'a, V> {
             self.time = time;
             bytes = rest;
             if !self.is_done {
-                self.is_done = (self.visit)(&Item::Block(block)).is_break();
+                self.is_done = self.visit.block(&block).is_break();
             }
         }
         if bytes.len() < size_of::<u32>() && !bytes.is_empty() {
@@ -571,8 +591,7 @@ impl<'a, V: FnMut(&Item<'_>) -> ControlFlow<()>> Merger<'a, V> {
             self.thread = thread_after(&event).unwrap_or(self.thread);
             let thread = self.thread;
             if !self.is_done {
-                let item = Item::Event { time: at, thread, event: &event };
-                self.is_done = (self.visit)(&item).is_break();
+                self.is_done = self.visit.event(at, thread, &event).is_break();
             }
             self.read_event()?;
         }
