@@ -13,7 +13,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use retro_abi::log::Event;
 use retro_recording::Recording;
-use retro_replayer::{Block, Detail, Interval, Replayer, Visitor};
+use retro_replayer::{Block, Detail, Interval, Replayer, Session, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Engine;
@@ -75,9 +75,10 @@ pub fn replay(recording: &Path, depth: Depth) -> Result<Totals> {
     let mut streamed = Streamed::default();
     for process in replayer.recording().processes() {
         let log = process.summary.log;
+        let mut session = None;
         for interval in replayer.intervals(log)?.iter() {
             let into = (depth == Depth::Streamed).then_some(&mut streamed);
-            totals.instructions += replay_interval(&replayer, log, interval, into)
+            totals.instructions += replay_interval(&replayer, &mut session, log, interval, into)
                 .with_context(|| format!("log {log}, interval {}", interval.number))?;
         }
     }
@@ -94,14 +95,21 @@ pub fn replay(recording: &Path, depth: Depth) -> Result<Totals> {
     Ok(totals)
 }
 
-/// Gives the number of instructions.
+/// Gives the number of instructions. A log's intervals share a session.
 fn replay_interval(
     replayer: &Replayer,
+    session: &mut Option<Session>,
     log: u64,
     interval: &Interval,
     streamed: Option<&mut Streamed>,
 ) -> Result<u64> {
-    let mut session = replayer.session(log, interval.number)?;
+    let session = match session {
+        Some(session) => {
+            session.go_to_interval(replayer, interval.number)?;
+            session
+        }
+        None => session.insert(replayer.session(log, interval.number)?),
+    };
     let stop = match streamed {
         None => session.run_to(u64::MAX)?,
         Some(streamed) => {

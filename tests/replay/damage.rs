@@ -10,7 +10,7 @@ use retro_recording::{
     ChunkHead, DEFAULT_LEVEL, FORMAT_VERSION, Recording, SegmentRef, State, Writer, encode_chunk,
     encode_end, encode_process_summary,
 };
-use retro_replayer::{Replayer, Verdict};
+use retro_replayer::{Replayer, Verdict, Verifier};
 use retro_testkit::compare::Ending;
 
 use crate::{Place, assert_orderly, text};
@@ -49,6 +49,7 @@ fn flaw(directory: &Path) -> Option<String> {
         return Some("it has no end".to_owned());
     }
     let replayer = Replayer::open(recording, engine().to_owned());
+    let mut verifier = Verifier::new(replayer.clone());
     for process in replayer.recording().processes() {
         let log = process.summary.log;
         let mut events = 0;
@@ -57,7 +58,7 @@ fn flaw(directory: &Path) -> Option<String> {
             Err(error) => return Some(error.to_string()),
         };
         for interval in intervals.iter() {
-            match replayer.verify(log, interval.number, |_| {}) {
+            match verifier.verify(log, interval.number, |_| {}) {
                 Err(error) => return Some(error.to_string()),
                 Ok(done) if done.verdict != Verdict::Same => {
                     return Some(format!("at time {}: {:?}", done.time, done.verdict));

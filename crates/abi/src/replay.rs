@@ -101,8 +101,9 @@ pub mod ask {
     pub const STREAM_FILE: u64 = 11;
     /// The answer to [`super::tell::STREAM`].
     pub const GO_ON: u64 = 12;
-    /// `[from, flags]`: starts over as [`BEGIN`] does, with the same file. Memory is as it was at first; the code that
-    /// was translated stays.
+    /// `[from, flags, main_offset, main_len]`: starts over as [`BEGIN`] does, with the same log. Memory is as it was at
+    /// first; the code that was translated stays. With a descriptor the main stream is that of another file, of another
+    /// interval of the log; without, offset and length mean nothing.
     pub const RESTART: u64 = 13;
 }
 

@@ -1,6 +1,6 @@
 //! `retro verify`: replays a recording and compares it with its log.
 //!
-//! Every interval of every process is replayed alone, in a process of its own, as many at once as there are
+//! Every interval of every process is replayed alone, from nothing but its part of the log, as many at once as there are
 //! processors.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use retro_recording::{Recording, State};
-use retro_replayer::{Interval, Replayed, Replayer, Verdict};
+use retro_replayer::{Interval, Replayed, Replayer, Verdict, Verifier};
 use serde_json::json;
 
 use crate::arguments::VerifyOptions;
@@ -93,12 +93,13 @@ fn replay_all(replayer: &Replayer, stretches: &[Stretch]) -> Found {
     thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
+                let mut verifier = Verifier::new(replayer.clone());
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(stretch) = stretches.get(index) else { return };
                     let Stretch { log, interval } = stretch;
-                    let done = replayer
-                        .verify(*log, interval.number, |instructions| progress.inc(instructions));
+                    let told = |instructions| progress.inc(instructions);
+                    let done = verifier.verify(*log, interval.number, told);
                     let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
                     match done {
                         Ok(done) => found.add(index, stretch, done),

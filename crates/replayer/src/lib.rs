@@ -65,7 +65,7 @@ pub use pool::Pool;
 pub use processor::Unfit;
 pub use session::{Registers, Session, Stop, StopReason, ThreadInfo};
 pub use stream::{Access, AccessKind, Accesses, Block, Detail, Ending, Item, Visitor};
-pub use verify::{Replayed, Verdict};
+pub use verify::{Replayed, Verdict, Verifier};
 pub use windows::{DEFAULT_WINDOW, Snapshot, Windows};
 
 /// Bytes of a page of guest memory.
@@ -87,6 +87,8 @@ struct Shared {
     /// By log.
     intervals: Mutex<BTreeMap<u64, Arc<[Interval]>>>,
     log_files: Mutex<Recent<(u64, u64), Arc<LogFile>>>,
+    /// By log: what its files have in common.
+    code: Mutex<Recent<u64, Arc<Vec<u8>>>>,
     /// Whether this processor can do it.
     processor: OnceLock<Result<(), Unfit>>,
 }
@@ -96,12 +98,14 @@ impl Replayer {
     pub fn open(recording: Recording, engine: PathBuf) -> Replayer {
         let intervals = Mutex::default();
         let log_files = Mutex::new(Recent::new(KEPT_LOG_FILES));
+        let code = Mutex::new(Recent::new(KEPT_LOG_FILES));
         Replayer {
             shared: Arc::new(Shared {
                 recording,
                 engine,
                 intervals,
                 log_files,
+                code,
                 processor: OnceLock::new(),
             }),
         }
@@ -168,19 +172,18 @@ impl Replayer {
         windows::cut(self, log, interval, size, progress)
     }
 
-    /// Replays an interval, window by window, and compares it with what was recorded. After each window `progress`
-    /// is told how many instructions were replayed since the last time.
-    pub fn verify(
-        &self,
-        log: u64,
-        interval: u64,
-        progress: impl FnMut(u64),
-    ) -> Result<Replayed, Error> {
-        verify::verify(self, log, interval, progress)
-    }
-
     fn engine(&self) -> &Path {
         &self.shared.engine
+    }
+
+    fn code_of(&self, log: u64) -> Result<Arc<Vec<u8>>, Error> {
+        if let Some(known) = lock(&self.shared.code).get(&log) {
+            return Ok(Arc::clone(known));
+        }
+        let made = Arc::new(log_file::code_of(self.recording(), log)?);
+        let dropped = lock(&self.shared.code).insert(log, Arc::clone(&made));
+        drop(dropped);
+        Ok(made)
     }
 
     /// What a session replays. Refuses what this processor cannot execute.
@@ -194,7 +197,8 @@ impl Replayer {
         let found = all.iter().find(|known| known.number == interval);
         let found = found.ok_or(Error::NoInterval { log, interval })?;
         // Made without the lock: it takes a while, and sessions of other intervals need not wait for it.
-        let made = Arc::new(LogFile::make(self.recording(), log, *found)?);
+        let code = self.code_of(log)?;
+        let made = Arc::new(LogFile::make(self.recording(), log, *found, &code)?);
         let dropped = lock(&self.shared.log_files).insert(key, Arc::clone(&made));
         drop(dropped);
         Ok(made)

@@ -1,8 +1,9 @@
 //! The log of an interval as one file that replay processes map.
 //!
-//! A process needs the chunks of the interval's main stream and all code that the log has until the interval ends,
-//! with the code that a forked process has from its parents. Everything is read, checked and written once
-//! into anonymous memory; all sessions of the interval share it, and none can change it.
+//! A process needs the chunks of the interval's main stream and all code of the log, with the code that a forked process
+//! has from its parents. Everything is read, checked and written once into anonymous memory; all sessions of the
+//! interval share it, and none can change it. All intervals of a log have the same code, so that a process can go from
+//! one to the other.
 //!
 //! ```text
 //! main: (length, base time, bytes, padding)*      code inherited, at time 0       code
@@ -52,6 +53,7 @@ impl LogFile {
         recording: &Recording,
         log: u64,
         interval: Interval,
+        code: &[u8],
     ) -> Result<LogFile, Error> {
         let segments = intervals::chunks_of(recording, log, interval.number);
         check_is_whole(recording, log, interval, segments)?;
@@ -67,17 +69,8 @@ impl LogFile {
         }
         check_end(recording, log, interval, last.as_ref())?;
         let code_start = out.len;
-        for ancestor in ancestors(recording, log)? {
-            inherit_code(&mut out, recording, ancestor)?;
-        }
-        for segment in recording.segments(log, Stream::Code) {
-            if segment.base_time > interval.end {
-                break;
-            }
-            let chunk = recording.read_chunk(segment)?;
-            out.chunk(chunk.base_time, &chunk.bytes).map_err(Error::Start)?;
-        }
-        let end = out.len;
+        out.writer.write_all(code).map_err(Error::Start)?;
+        let end = code_start + code.len() as u64;
         let file = out.finish().map_err(Error::Start)?;
         Ok(LogFile { interval, log, file, main, code_start, end })
     }
@@ -227,6 +220,29 @@ struct Ancestor {
     until: u64,
 }
 
+/// All code of a log, as chunks for its files.
+pub(crate) fn code_of(recording: &Recording, log: u64) -> Result<Vec<u8>, Error> {
+    let mut code = Vec::new();
+    for ancestor in ancestors(recording, log)? {
+        inherit_code(&mut code, recording, ancestor)?;
+    }
+    for segment in recording.segments(log, Stream::Code) {
+        let chunk = recording.read_chunk(segment)?;
+        put_chunk(&mut code, chunk.base_time, &chunk.bytes).map_err(Error::Start)?;
+    }
+    Ok(code)
+}
+
+/// Writes a chunk with what is in front of it and padding behind; says how long that is.
+fn put_chunk(out: &mut impl Write, base_time: u64, bytes: &[u8]) -> io::Result<u64> {
+    let padding = bytes.len().next_multiple_of(8) - bytes.len();
+    out.write_all(&(bytes.len() as u64).to_le_bytes())?;
+    out.write_all(&base_time.to_le_bytes())?;
+    out.write_all(bytes)?;
+    out.write_all(&[0; 8][..padding])?;
+    Ok(CHUNK_HEAD + (bytes.len() + padding) as u64)
+}
+
 /// Where a forked process has its code from, the oldest first.
 fn ancestors(recording: &Recording, log: u64) -> Result<Vec<Ancestor>, Error> {
     let mut found = Vec::new();
@@ -247,7 +263,7 @@ fn ancestors(recording: &Recording, log: u64) -> Result<Vec<Ancestor>, Error> {
 }
 
 /// Writes the code of another log, as if all of it had been there at time 0.
-fn inherit_code(out: &mut Out, recording: &Recording, ancestor: Ancestor) -> Result<(), Error> {
+fn inherit_code(out: &mut Vec<u8>, recording: &Recording, ancestor: Ancestor) -> Result<(), Error> {
     for segment in recording.segments(ancestor.log, Stream::Code) {
         if segment.base_time > ancestor.until {
             break;
@@ -266,7 +282,7 @@ fn inherit_code(out: &mut Out, recording: &Recording, ancestor: Ancestor) -> Res
                 len += Encoder::new(&mut encoded[len..]).event(0, &event, &mut relative);
             }
         }
-        out.chunk(0, &encoded[..len]).map_err(Error::Start)?;
+        put_chunk(out, 0, &encoded[..len]).map_err(Error::Start)?;
     }
     Ok(())
 }
@@ -285,13 +301,8 @@ impl Out {
     }
 
     fn chunk(&mut self, base_time: u64, bytes: &[u8]) -> io::Result<ChunkPlace> {
-        let padding = bytes.len().next_multiple_of(8) - bytes.len();
-        self.writer.write_all(&(bytes.len() as u64).to_le_bytes())?;
-        self.writer.write_all(&base_time.to_le_bytes())?;
-        self.writer.write_all(bytes)?;
-        self.writer.write_all(&[0; 8][..padding])?;
         let offset = self.len + CHUNK_HEAD;
-        self.len = offset + (bytes.len() + padding) as u64;
+        self.len += put_chunk(&mut self.writer, base_time, bytes)?;
         Ok(ChunkPlace { offset, length: bytes.len(), base_time })
     }
 

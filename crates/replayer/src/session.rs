@@ -179,6 +179,20 @@ impl Session {
         self.await_stop()
     }
 
+    /// Goes to the start of another interval of the same log. What the process has translated stays.
+    pub fn go_to_interval(&mut self, replayer: &Replayer, interval: u64) -> Result<(), Error> {
+        let file = replayer.log_file(self.log, interval)?;
+        self.interval = file.interval();
+        self.log_file = Arc::clone(&file);
+        self.start = None;
+        self.stop.time = self.interval.start;
+        let (main, _) = file.ranges_from(self.interval.start);
+        let words = [0, 0, main.start, main.end - main.start];
+        let sent = self.link.send_file(&Header::new(ask::RESTART, words), file.file());
+        sent.map_err(|broken| self.broken(broken))?;
+        self.await_stop()
+    }
+
     /// For a session that is only copied, and whose copies go elsewhere: it would keep its own windows alive.
     pub(crate) fn forget_start(&mut self) {
         self.start = None;

@@ -35,14 +35,48 @@ pub struct Replayed {
 /// Flags that a recording may have wrong, because nobody looks at them before they change.
 const UNCERTAIN_FLAGS: u64 = 0x1_08d5;
 
-/// Replays an interval to its end.
-pub(crate) fn verify(
+/// Verifies one interval after the other. Those of the same log share a process, which need not translate its code anew.
+#[derive(Debug)]
+pub struct Verifier {
+    replayer: Replayer,
+    /// The process of the last interval, if it came to its end.
+    warm: Option<Session>,
+}
+
+impl Verifier {
+    /// For a recording.
+    pub fn new(replayer: Replayer) -> Verifier {
+        Verifier { replayer, warm: None }
+    }
+
+    /// Replays an interval, window by window, and compares it with what was recorded. After each window `progress`
+    /// is told how many instructions were replayed since the last time.
+    pub fn verify(
+        &mut self,
+        log: u64,
+        interval: u64,
+        progress: impl FnMut(u64),
+    ) -> Result<Replayed, Error> {
+        let session = match self.warm.take() {
+            Some(mut session) if session.log() == log => {
+                match session.go_to_interval(&self.replayer, interval) {
+                    Ok(()) => session,
+                    Err(error) => return found_otherwise(&session, 0, error),
+                }
+            }
+            _ => self.replayer.session(log, interval)?,
+        };
+        verify(&self.replayer, session, &mut self.warm, progress)
+    }
+}
+
+/// Replays an interval to its end, and keeps its process if all is well.
+fn verify(
     replayer: &Replayer,
-    log: u64,
-    interval: u64,
+    mut session: Session,
+    warm: &mut Option<Session>,
     mut progress: impl FnMut(u64),
 ) -> Result<Replayed, Error> {
-    let mut session = replayer.session(log, interval)?;
     let mut windows = 0;
     let verdict = loop {
         let before = session.time();
@@ -57,6 +91,7 @@ pub(crate) fn verify(
         }
     };
     let stop = session.last_stop();
+    *warm = Some(session);
     Ok(Replayed {
         verdict,
         time: stop.time,

@@ -67,25 +67,37 @@ fn receive_begin() -> Result<Begin> {
             ask::STATE => take_state(words[0], &payload[..message.len]),
             ask::BEGIN => {
                 let [main_offset, main_len, code_offset, code_len, from, flags, _] = words;
-                let file = message.descriptor.ok_or(sys::Errno::EINVAL)?;
-                let len = sys::file_status(file)?.st_size as u64;
-                // SAFETY: a new mapping; what it shows is not written by anybody who matters.
-                let base = unsafe { sys::mmap(0, len, c::PROT_READ, c::MAP_SHARED, file, 0)? };
-                sys::close(file);
-                let part = |offset: u64, size: u64| {
-                    let end = offset.checked_add(size).filter(|&end| end <= len);
-                    end.ok_or(sys::Errno::EINVAL)?;
-                    // SAFETY: inside the mapping, which stays.
-                    Ok(unsafe {
-                        core::slice::from_raw_parts((base + offset) as *const u8, size as usize)
-                    })
-                };
-                let main = part(main_offset, main_len)?;
+                let file = LogFile::map(message.descriptor.ok_or(sys::Errno::EINVAL)?)?;
+                let main = file.part(main_offset, main_len)?;
+                let code = file.part(code_offset, code_len)?;
                 let state = core::mem::take(&mut *STATE.lock());
-                return Ok(Begin { state, main, code: part(code_offset, code_len)?, from, flags });
+                return Ok(Begin { state, main, code, from, flags });
             }
             _ => return Err(sys::Errno::EINVAL),
         }
+    }
+}
+
+/// A file with chunks, mapped for good: events point into it.
+struct LogFile {
+    base: u64,
+    len: u64,
+}
+
+impl LogFile {
+    fn map(file: i32) -> Result<LogFile> {
+        let len = sys::file_status(file)?.st_size as u64;
+        // SAFETY: a new mapping; what it shows is not written by anybody who matters.
+        let base = unsafe { sys::mmap(0, len, c::PROT_READ, c::MAP_SHARED, file, 0)? };
+        sys::close(file);
+        Ok(LogFile { base, len })
+    }
+
+    fn part(&self, offset: u64, size: u64) -> Result<&'static [u8]> {
+        let end = offset.checked_add(size).filter(|&end| end <= self.len);
+        end.ok_or(sys::Errno::EINVAL)?;
+        // SAFETY: inside the mapping, which stays.
+        Ok(unsafe { core::slice::from_raw_parts((self.base + offset) as *const u8, size as usize) })
     }
 }
 
@@ -177,7 +189,7 @@ pub fn serve(context: &mut Context) {
                 socket::send(Header::new(tell::DONE, []), &[]);
             }
             ask::STATE => take_state(first, &payload[..message.len]),
-            ask::RESTART => return restart(context, first, second),
+            ask::RESTART => return restart(context, &message),
             ask::PAGES => memory::put(first, second, &payload[..message.len]),
             ask::REGISTERS => tell_registers(context, first as u32),
             ask::THREADS => tell_threads(context),
@@ -197,8 +209,15 @@ pub fn serve(context: &mut Context) {
 }
 
 /// Starts over at a state, which is told as soon as it is there.
-fn restart(context: &mut Context, from: u64, flags: u64) {
+fn restart(context: &mut Context, message: &socket::Message) {
+    let [_, from, flags, main_offset, main_len, ..] = message.header.0;
     let state = core::mem::take(&mut *STATE.lock());
+    if let Some(file) = message.descriptor {
+        match LogFile::map(file).and_then(|file| file.part(main_offset, main_len)) {
+            Ok(main) => with(|player| player.main = main),
+            Err(error) => fail(format_args!("cannot map another log (error {})", error.0)),
+        }
+    }
     if memory::create(flags).is_err() {
         fail(format_args!("cannot start over: no memory for the guest"));
     }

@@ -283,6 +283,7 @@ impl Player {
         self.threads.clear();
         self.running = 0;
         self.started = false;
+        self.applied = 0;
         self.over = false;
         (self.until, self.next_event, self.limit) = (first, first, first);
         self.at_breakpoint = false;

@@ -42,7 +42,7 @@ const X86_64: u32 = 0xc000_003e;
 
 /// Memory of its own, its own end, its own signals, the socket to its owner, and complaints on the standard error
 /// stream.
-const ALLOWED: [u32; 22] = [
+const ALLOWED: [u32; 23] = [
     c::__NR_mmap,
     c::__NR_munmap,
     c::__NR_mprotect,
@@ -63,6 +63,7 @@ const ALLOWED: [u32; 22] = [
     c::__NR_sendmsg,
     c::__NR_dup2,
     c::__NR_close,
+    c::__NR_fstat,
     c::__NR_exit,
     c::__NR_exit_group,
 ];
