@@ -78,7 +78,7 @@ fn receive_begin() -> Result<Begin> {
     }
 }
 
-/// A file with chunks, mapped for good: events point into it.
+/// A file with chunks, which events and code point into.
 struct LogFile {
     base: u64,
     len: u64,
@@ -96,7 +96,7 @@ impl LogFile {
     fn part(&self, offset: u64, size: u64) -> Result<&'static [u8]> {
         let end = offset.checked_add(size).filter(|&end| end <= self.len);
         end.ok_or(sys::Errno::EINVAL)?;
-        // SAFETY: inside the mapping, which stays.
+        // SAFETY: inside the mapping, which stays as long as anything points there.
         Ok(unsafe { core::slice::from_raw_parts((self.base + offset) as *const u8, size as usize) })
     }
 }
@@ -211,10 +211,17 @@ pub fn serve(context: &mut Context) {
 /// Starts over at a state, which is told as soon as it is there.
 fn restart(context: &mut Context, message: &socket::Message) {
     let [_, from, flags, main_offset, main_len, ..] = message.header.0;
+    /// The file of another interval than the first, whose code is the code of all.
+    static LATER: Lock<Option<LogFile>> = Lock::new(None);
     let state = core::mem::take(&mut *STATE.lock());
+    let mut left = None;
     if let Some(file) = message.descriptor {
-        match LogFile::map(file).and_then(|file| file.part(main_offset, main_len)) {
-            Ok(main) => with(|player| player.main = main),
+        let mapped = LogFile::map(file).and_then(|f| Ok((f.part(main_offset, main_len)?, f)));
+        match mapped {
+            Ok((main, file)) => {
+                with(|player| player.main = main);
+                left = LATER.lock().replace(file);
+            }
             Err(error) => fail(format_args!("cannot map another log (error {})", error.0)),
         }
     }
@@ -222,6 +229,10 @@ fn restart(context: &mut Context, message: &socket::Message) {
         fail(format_args!("cannot start over: no memory for the guest"));
     }
     let first = with(|player| player.restart(state, from));
+    if let Some(LogFile { base, len }) = left {
+        // SAFETY: the log that pointed there is gone.
+        let _ = unsafe { sys::munmap(base, len) };
+    }
     context.in_syscall = 0;
     clock::set_deadline(first, first);
 }
