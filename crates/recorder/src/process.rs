@@ -26,6 +26,9 @@ const PATIENCE_WITH_DEAD_CLAIMS: Duration = Duration::from_secs(1);
 /// How long a claimed slot may belong to nobody: whoever claimed it is about to say who it is.
 const PATIENCE_WITH_NAMELESS_CLAIMS: Duration = Duration::from_secs(5);
 
+/// Tells the watches of one slot apart, whose first tokens are small numbers.
+const ANOTHER_PROCESS: u64 = 1 << 32;
+
 /// Where the next byte of a stream is.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cursor {
@@ -125,6 +128,8 @@ impl Recorded {
         if pid != self.watched {
             self.watched = pid;
             self.died = None;
+            // The end of whoever had the slot before may have been noticed already, and waits to be reported.
+            self.token += ANOTHER_PROCESS;
             self.watch = watcher.watch(pid, self.token);
         }
         self.ask();

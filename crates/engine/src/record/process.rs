@@ -34,6 +34,8 @@ pub struct Program<'a> {
 pub fn begin(config: &Config, program: &Program) -> Result<()> {
     let Some(file) = config.channel else { return Ok(()) };
     let channel = Channel::open(file)?;
+    // No signal may end the process between its own log's beginning and the end of the one it replaces.
+    let mask = sys::set_signal_mask(!0);
     let begun = begin_log(config, program, channel);
     if begun.is_err() {
         channel.control().unrecorded.fetch_add(1, Ordering::Relaxed);
@@ -41,6 +43,7 @@ pub fn begin(config: &Config, program: &Program) -> Result<()> {
     if let Some(PreviousLog { slot, replaces: true, .. }) = config.previous {
         channel.end(slot as usize);
     }
+    sys::set_signal_mask(mask);
     begun
 }
 
