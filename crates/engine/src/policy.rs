@@ -135,12 +135,14 @@ fn add_to_counter(out: &mut Emitter, which: usize, amount: usize) {
     out.unspill(mark);
 }
 
-fn is_read(access: OpAccess) -> bool {
+/// Whether an access may read.
+pub fn is_read(access: OpAccess) -> bool {
     use OpAccess::*;
     matches!(access, Read | CondRead | ReadWrite | ReadCondWrite)
 }
 
-fn is_write(access: OpAccess) -> bool {
+/// Whether an access may write.
+pub fn is_write(access: OpAccess) -> bool {
     use OpAccess::*;
     matches!(access, Write | CondWrite | ReadWrite | ReadCondWrite)
 }

@@ -2,7 +2,7 @@
 
 use retro_abi::log::{Event, register};
 
-use crate::{DEFAULT_WINDOW, Divergence, Error, Replayer, Session, StopReason, intervals};
+use crate::{DEFAULT_WINDOW, Divergence, Error, Replayer, Session, Stop, StopReason, intervals};
 
 /// How a replay ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,29 +90,22 @@ fn verify(
             break compare_end(replayer, &mut session)?;
         }
     };
-    let stop = session.last_stop();
+    let replayed = Replayed::here(&session, windows, verdict);
     *warm = Some(session);
-    Ok(Replayed {
-        verdict,
-        time: stop.time,
-        thread: stop.thread,
-        pc: stop.pc,
-        events: stop.events,
-        windows,
-    })
+    Ok(replayed)
+}
+
+impl Replayed {
+    /// Where a session stands.
+    fn here(session: &Session, windows: u64, verdict: Verdict) -> Replayed {
+        let Stop { time, thread, pc, events, .. } = session.last_stop();
+        Replayed { verdict, time, thread, pc, events, windows }
+    }
 }
 
 /// What the process caused is a verdict; anything else says nothing about the recording.
 fn found_otherwise(session: &Session, windows: u64, error: Error) -> Result<Replayed, Error> {
-    let stop = session.last_stop();
-    let replayed = |verdict| Replayed {
-        verdict,
-        time: stop.time,
-        thread: stop.thread,
-        pc: stop.pc,
-        events: stop.events,
-        windows,
-    };
+    let replayed = |verdict| Replayed::here(session, windows, verdict);
     match error {
         Error::Diverged(divergence) => {
             let Divergence { time, thread, pc, events, text } = *divergence;

@@ -79,7 +79,7 @@ pub fn instruction(context: &mut Context) {
         }
         Err(stop) => stop,
     };
-    record::uncount(context);
+    record::uncount();
     context.registers.rip = pc;
     let fault = match stop {
         Stop::Memory(address) => memory_fault(&decoded, address, 0),

@@ -2,12 +2,12 @@
 
 use super::{Player, memory, time};
 use crate::context::{Context, Gpr, Registers};
-use crate::record::{UNCERTAIN_FLAGS, VectorImage, image_features};
+use crate::record::{UNCERTAIN_FLAGS, VectorImage, check_of, check_without_flags, image_features};
 use crate::signals::frame;
 use crate::sys;
 use alloc::boxed::Box;
 use linux_raw_sys::general as c;
-use retro_abi::log::{Event, MapKind, RegisterSet, check_sum, register};
+use retro_abi::log::{Event, MapKind, RegisterSet, register};
 
 /// The state of a thread.
 pub struct Thread {
@@ -23,14 +23,6 @@ pub struct Thread {
     pub image: Box<VectorImage>,
     /// The system call it is in, by number plus one.
     pub in_syscall: u32,
-}
-
-fn check_of(registers: &Registers, flags: u64) -> u32 {
-    let mut values = [0; 18];
-    values[..16].copy_from_slice(&registers.gpr);
-    values[16] = registers.rip;
-    values[17] = registers.rflags & flags;
-    check_sum(&values)
 }
 
 fn set_registers(context: &mut Context, set: &RegisterSet) {
@@ -135,7 +127,7 @@ impl Player {
             Event::Registers(ref set) => set_registers(context, set),
             Event::Vectors { image } => self.restore_vectors(context, image),
             Event::Signal { number, handler, check, .. } => {
-                let own = check_of(&context.registers, !UNCERTAIN_FLAGS);
+                let own = check_without_flags(&context.registers);
                 if own != check {
                     self.diverged(
                         context,
@@ -208,10 +200,7 @@ impl Player {
             Some((at, Event::SyscallEnter { number, args, check })) if at == time() => {
                 let order = [Gpr::Rdi, Gpr::Rsi, Gpr::Rdx, Gpr::R10, Gpr::R8, Gpr::R9];
                 let own_args = order.map(|r| own.get(r));
-                if number != own.get(Gpr::Rax)
-                    || args != own_args
-                    || check != check_of(&own, u64::MAX)
-                {
+                if number != own.get(Gpr::Rax) || args != own_args || check != check_of(&own) {
                     self.diverged(
                         context,
                         format_args!("registers differ at system call {number}{args:x?}: {own:x?}"),
@@ -286,7 +275,7 @@ impl Player {
         set_fs_base(context, next.fs_base);
         self.restore_vectors(context, &next.image.0);
         self.running = thread;
-        let own = check_of(&context.registers, !UNCERTAIN_FLAGS);
+        let own = check_without_flags(&context.registers);
         if own != check {
             self.diverged(
                 context,

@@ -19,8 +19,7 @@ use super::stream::weave::{CURSOR_REGISTER, Tracer};
 use crate::context::{Gpr, slot, spill_offset};
 use crate::entry::target;
 use crate::gs_offset;
-use crate::record::weave::{NO_REGISTER, Site};
-use crate::translate::address::Segment;
+use crate::record::weave::Site;
 use crate::translate::classify::{Class, classify};
 use crate::translate::emit::{Emitter, SpillMark};
 use crate::translate::operand::OperandRewriter;
@@ -89,7 +88,7 @@ impl Timekeeper {
         }
         self.cold.store_gs_imm32(gs_offset!(exit_index), plan.first_site);
         self.cold.jump_to(target::exit_deadline());
-        self.sites.push(Site { adjust: -(block.len() as i16), ..site_at(block[0].ip()) });
+        self.sites.push(Site { adjust: -(block.len() as i16), ..Site::at(block[0].ip()) });
         if block.iter().any(|guest| uses_clock_register(operands, guest)) {
             self.give_back(out);
         }
@@ -157,7 +156,7 @@ impl Timekeeper {
         let number = self.first_site + self.sites.len() as u32;
         out.store_gs_imm32(gs_offset!(exit_index), number);
         out.jump_to(entry);
-        self.sites.push(Site { resume: out.next_address(), adjust: 0, ..site_at(pc) });
+        self.sites.push(Site { resume: out.next_address(), ..Site::at(pc) });
     }
 
     /// A conditional branch that the block goes on behind: if it is taken, `executed` instructions are, and not the
@@ -205,23 +204,6 @@ impl Timekeeper {
 impl Default for Timekeeper {
     fn default() -> Self {
         Timekeeper::new()
-    }
-}
-
-/// A site without an operand.
-fn site_at(pc: u64) -> Site {
-    Site {
-        pc,
-        resume: 0,
-        displacement: 0,
-        base: NO_REGISTER,
-        index: NO_REGISTER,
-        scale: 0,
-        segment: Segment::Flat,
-        narrow: false,
-        len: 0,
-        value: NO_REGISTER,
-        adjust: 0,
     }
 }
 

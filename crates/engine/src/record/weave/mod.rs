@@ -89,6 +89,25 @@ pub struct Site {
     pub adjust: i16,
 }
 
+impl Site {
+    /// Without an operand.
+    pub fn at(pc: u64) -> Site {
+        Site {
+            pc,
+            resume: 0,
+            displacement: 0,
+            base: NO_REGISTER,
+            index: NO_REGISTER,
+            scale: 0,
+            segment: Segment::Flat,
+            narrow: false,
+            len: 0,
+            value: NO_REGISTER,
+            adjust: 0,
+        }
+    }
+}
+
 /// What the guest can notice decides how careful the code has to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -264,19 +283,7 @@ impl Weaver {
 
     fn site(&self, pc: u64) -> Site {
         let counted = if self.counted.is_some() { self.instructions } else { 0 };
-        Site {
-            pc,
-            resume: 0,
-            displacement: 0,
-            base: NO_REGISTER,
-            index: NO_REGISTER,
-            scale: 0,
-            segment: Segment::Flat,
-            narrow: false,
-            len: 0,
-            value: NO_REGISTER,
-            adjust: self.index as i16 - counted as i16,
-        }
+        Site { adjust: self.index as i16 - counted as i16, ..Site::at(pc) }
     }
 
     /// The site of an instruction's memory operand.

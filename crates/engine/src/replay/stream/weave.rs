@@ -22,13 +22,14 @@
 
 use crate::context::{Gpr, slot, spill_offset};
 use crate::gs_offset;
+use crate::policy::{is_read, is_write};
 use crate::record::weave::{is_masked, is_plain_size};
 use crate::translate::address::{Address, Operation, Segment};
 use crate::translate::classify::{Class, classify};
 use crate::translate::emit::{Emitter, SpillMark};
 use crate::translate::operand::{GprSet, OperandRewriter, gpr_of};
 use alloc::vec::Vec;
-use iced_x86::{Code, Instruction, Mnemonic, OpAccess, OpKind, Register};
+use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 use retro_abi::replay::{Access, RECORD_GRAIN, access, detail, ending, record_word};
 
 /// Where guest code keeps the place of the next record.
@@ -127,20 +128,6 @@ pub struct Partial {
     pub accesses: usize,
     /// Bytes of its record.
     pub len: usize,
-}
-
-fn is_read(access: OpAccess) -> bool {
-    matches!(
-        access,
-        OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite
-    )
-}
-
-fn is_write(access: OpAccess) -> bool {
-    matches!(
-        access,
-        OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
-    )
 }
 
 impl Tracer {
@@ -415,13 +402,13 @@ impl Tracer {
         match classify(guest) {
             Class::Plain => self.before_plain(out, operands, guest),
             Class::Call | Class::IndirectCall => {
-                if let Some((address, segment)) = self.operand_read(operands, guest) {
+                if let Some((address, segment)) = self.operand_read(guest) {
                     self.read(out, &address, segment, 8);
                 }
                 self.return_address(out, access::CALL, -8);
             }
             Class::IndirectJump => {
-                if let Some((address, segment)) = self.operand_read(operands, guest) {
+                if let Some((address, segment)) = self.operand_read(guest) {
                     self.read(out, &address, segment, 8);
                 }
             }
@@ -431,13 +418,8 @@ impl Tracer {
     }
 
     /// The memory operand of an indirect transfer, if it is to be told.
-    fn operand_read(
-        &self,
-        operands: &mut OperandRewriter,
-        guest: &Instruction,
-    ) -> Option<(Address, Segment)> {
+    fn operand_read(&self, guest: &Instruction) -> Option<(Address, Segment)> {
         let has_operand = guest.op0_kind() == OpKind::Memory;
-        let _ = operands;
         (self.wants(detail::READS) && has_operand).then(|| self.operand(guest))?
     }
 
