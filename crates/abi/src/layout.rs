@@ -10,6 +10,7 @@
 //! ISLAND_START   .. ISLAND_END    what a guest may insist on while a shadow is kept, too
 //! ENGINE_BASE    ..               engine image, code cache and tables
 //! CACHE_BASE     ..               within 2 GiB of the engine, so both reach each other by rel32
+//! COUNTERS_BASE  ..               how often blocks were executed, in a replay that counts that
 //! above                           what the kernel placed: the initial stack, engine mappings
 //! ```
 //!
@@ -51,6 +52,9 @@ pub const CACHE_BASE: u64 = 0x7000_9000_0000;
 
 /// Size of the code cache's address range.
 pub const CACHE_SIZE: u64 = 0x4000_0000;
+
+/// Counters of a replay, right behind the code that counts.
+pub const COUNTERS_BASE: u64 = CACHE_BASE + CACHE_SIZE;
 
 /// The engine's own mappings are placed from here upwards.
 pub const ENGINE_MAPPINGS: u64 = 0x7100_0000_0000;

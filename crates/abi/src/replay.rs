@@ -9,7 +9,9 @@
 //! ask::STATE*  ask::RESTART        -> STOPPED       at another first moment
 //! ask::RUN                         -> STOPPED       with the stream, if details are wanted
 //! ask::REGISTERS, THREADS, READ    -> the same
-//! ask::CHANGES                     -> PAGES* DONE
+//! ask::CHANGES                     -> PAGES* DONE, or CLEARED* WRITTEN* DONE if memory is marked
+//! ask::COUNTS                      -> COUNTS* DONE
+//! ask::TRANSLATE                   -> BLOCK* DONE
 //! ask::BREAKPOINTS                 -> DONE
 //! ask::FORK                        -> DONE          from both, each on its own socket
 //! ```
@@ -105,6 +107,11 @@ pub mod ask {
     /// first; the code that was translated stays. With a descriptor the main stream is that of another file, of another
     /// interval of the log; without, offset and length mean nothing.
     pub const RESTART: u64 = 13;
+    /// How often blocks were executed since the last question, if that is counted ([`super::detail::SUMMARY`]).
+    pub const COUNTS: u64 = 14;
+    /// `[detail]`, payload: addresses, eight bytes each. Translates the code there as [`RUN`] with this detail would, as far
+    /// as it never changes, so that copies have it already.
+    pub const TRANSLATE: u64 = 15;
 }
 
 /// Flags of [`ask::BEGIN`].
@@ -113,6 +120,9 @@ pub mod begin {
     pub const LAZY: u64 = 1;
     /// Notes which pages are written, for [`super::ask::CHANGES`].
     pub const TRACK: u64 = 2;
+    /// With [`TRACK`]: keeps a mark for every byte of memory (see [`super::mark`]), which runs with
+    /// [`super::detail::SUMMARY`] set.
+    pub const MARK: u64 = 4;
 }
 
 /// What is streamed.
@@ -125,6 +135,33 @@ pub mod detail {
     pub const WRITES: u64 = 4;
     /// Memory that is read.
     pub const READS: u64 = 8;
+    /// Together with [`WRITES`] and [`CALLS`]: instead of all that happens, only marks which bytes are written and counts
+    /// how often blocks are executed. Of calls, returns and switches of threads a word each is streamed, see
+    /// [`super::transfer`].
+    pub const SUMMARY: u64 = 16;
+}
+
+/// The lowest two bits of a word in the stream of a summary. The others are the stack pointer before a call or a return, or
+/// the number of the thread that runs from here.
+pub mod transfer {
+    /// A call.
+    pub const CALL: u64 = 0;
+    /// A return.
+    pub const RETURN: u64 = 1;
+    /// A switch of threads.
+    pub const SWITCH: u64 = 2;
+    /// All these bits.
+    pub const MASK: u64 = 3;
+    /// Where the number of a thread begins.
+    pub const THREAD_SHIFT: u32 = 2;
+}
+
+/// What a mark says of a byte.
+pub mod mark {
+    /// Its value has come from outside.
+    pub const LEARNED: u8 = 1;
+    /// It was written, by the guest or by a system call.
+    pub const WRITTEN: u8 = 0xff;
 }
 
 /// What the process says.
@@ -148,14 +185,23 @@ pub mod tell {
     pub const PAGES: u64 = 71;
     /// `[address]`: wants the piece of memory there.
     pub const NEED: u64 = 72;
-    /// `[number, pc, instructions, ending, bytes, time]`, payload: [`super::Access`]es, then the length of each
+    /// Payload: descriptions of blocks, one after the other. Each is eight words, the number of the bytes behind
+    /// them and `[number, pc, instructions, ending, bytes, time, exit]`, and then [`super::Access`]es, then the length of each
     /// instruction, a byte each. Describes what a block leaves in the stream: `bytes` bytes, the first four are
     /// [`super::record_word`]. `ending` is of [`super::ending`]. Numbers come in order; when they start over with 0,
-    /// those before are forgotten.
+    /// those before are forgotten. `exit` is 0, or tells which side exit of the block with `exit` 0 before it this is.
     pub const BLOCK: u64 = 73;
     /// `[offset, len, time]`: this much is in the stream file there; `time` is that of its first block. Waits for
     /// [`super::ask::GO_ON`].
     pub const STREAM: u64 = 74;
+    /// Payload: pages, one after the other. Each is its address, eight bytes, then its contents, then a bit for each of its words of eight bytes that was [`super::mark::WRITTEN`], then a
+    /// bit for each byte that has any mark. See [`super::WRITTEN_SIZE`].
+    pub const WRITTEN: u64 = 75;
+    /// `[start, end]`: pages there have become zero, before what was written to them since.
+    pub const CLEARED: u64 = 76;
+    /// Payload: numbers of blocks and how often they were executed, four bytes each. A block that was left by a side exit
+    /// counts for itself and for the exit, whose number follows.
+    pub const COUNTS: u64 = 77;
 }
 
 /// Why a process has stopped.
@@ -181,6 +227,9 @@ pub mod ending {
     /// Makes a system call.
     pub const SYSCALL: u64 = 4;
 }
+
+/// Bytes of a page's address, of the page, of the bits of its words, and of those of its bytes.
+pub const WRITTEN_SIZE: usize = 8 + 4096 + 4096 / 64 + 4096 / 8;
 
 /// Bits of a block's number.
 pub const NUMBER_BITS: u32 = 22;

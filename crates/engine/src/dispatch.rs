@@ -557,6 +557,23 @@ pub fn translate_anew() {
     replay::instruct(engine.cache);
 }
 
+/// How many blocks were described to the owner of a replay.
+pub fn described_blocks() -> u32 {
+    engine().cache.tracer().next
+}
+
+/// Translates a block of a replay that is not needed yet. False if there is no more room.
+pub fn translate_ahead(context: &mut Context, pc: u64) -> bool {
+    let engine = &mut *engine();
+    if core::mem::take(&mut engine.flush_wanted) {
+        flush(engine, context);
+    }
+    if engine.cache.find(pc).is_none() && translate(engine, pc, From::Anywhere).is_err() {
+        return false;
+    }
+    !engine.flush_wanted
+}
+
 /// A block found its bytes changed.
 fn forget_block(pc: u64) {
     let mut engine = engine();

@@ -44,6 +44,7 @@ mod processor;
 mod recent;
 mod session;
 mod stream;
+mod summary;
 mod verify;
 mod windows;
 
@@ -56,17 +57,19 @@ use retro_recording::Recording;
 
 use log_file::LogFile;
 use recent::Recent;
+use session::Tracking;
 
 pub use condition::{Condition, Occurrence, Origin};
 pub use error::{Divergence, Error};
 pub use intervals::Interval;
-pub use pages::Page;
+pub use pages::{Page, Piece};
 pub use pool::Pool;
 pub use processor::Unfit;
 pub use session::{Registers, Session, Stop, StopReason, ThreadInfo};
 pub use stream::{Access, AccessKind, Accesses, Block, Detail, Ending, Item, Visitor};
+pub use summary::{Summary, Transfer, WrittenPage};
 pub use verify::{Replayed, Verdict, Verifier};
-pub use windows::{DEFAULT_WINDOW, Snapshot, Windows};
+pub use windows::{DEFAULT_WINDOW, Memory, Snapshot, Start, Windows};
 
 /// Bytes of a page of guest memory.
 pub const PAGE_SIZE: usize = 4096;
@@ -82,7 +85,7 @@ pub struct Replayer {
 
 #[derive(Debug)]
 struct Shared {
-    recording: Recording,
+    recording: Arc<Recording>,
     engine: PathBuf,
     /// By log.
     intervals: Mutex<BTreeMap<u64, Arc<[Interval]>>>,
@@ -95,7 +98,8 @@ struct Shared {
 
 impl Replayer {
     /// For a recording, with the engine in the file `engine`, which must stay there.
-    pub fn open(recording: Recording, engine: PathBuf) -> Replayer {
+    pub fn open(recording: impl Into<Arc<Recording>>, engine: PathBuf) -> Replayer {
+        let recording = recording.into();
         let intervals = Mutex::default();
         let log_files = Mutex::new(Recent::new(KEPT_LOG_FILES));
         let code = Mutex::new(Recent::new(KEPT_LOG_FILES));
@@ -111,8 +115,8 @@ impl Replayer {
         }
     }
 
-    /// The recording.
-    pub fn recording(&self) -> &Recording {
+    /// The recording, to be looked at or shared.
+    pub fn recording(&self) -> &Arc<Recording> {
         &self.shared.recording
     }
 
@@ -152,12 +156,30 @@ impl Replayer {
 
     /// Starts a session at the beginning of an interval.
     pub fn session(&self, log: u64, interval: u64) -> Result<Session, Error> {
-        Session::start(self, log, interval, session::Tracking::Off)
+        Session::start(self, log, interval, Tracking::Off)
     }
 
     /// As [`Replayer::session`], for one that can tell which pages were written ([`Session::changes`]).
     pub fn tracking_session(&self, log: u64, interval: u64) -> Result<Session, Error> {
-        Session::start(self, log, interval, session::Tracking::On)
+        Session::start(self, log, interval, Tracking::On)
+    }
+
+    /// Starts a session for [`Session::summarise`] at the beginning of an interval, or where a summary was left.
+    pub fn summary_session(
+        &self,
+        log: u64,
+        interval: u64,
+        start: Option<Start>,
+    ) -> Result<Session, Error> {
+        match start {
+            Some(start) => Session::start_at(self, log, interval, start, Tracking::Marked),
+            None => Session::start(self, log, interval, Tracking::Marked),
+        }
+    }
+
+    /// Starts a session in the middle of an interval.
+    pub fn session_from(&self, log: u64, interval: u64, start: Start) -> Result<Session, Error> {
+        Session::start_at(self, log, interval, start, Tracking::Off)
     }
 
     /// Replays an interval and cuts it into windows of `size` instructions. After each window `progress` is told the

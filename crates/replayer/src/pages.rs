@@ -133,11 +133,12 @@ pub(crate) struct PageStore {
 }
 
 /// Some pages of a piece, for [`retro_abi::replay::ask::PAGES`].
-#[derive(Debug, Default)]
-pub(crate) struct Piece {
+#[derive(Clone, Debug, Default)]
+pub struct Piece {
     /// Bit `n`: page `n` is in `bytes`; the others are zero.
-    pub(crate) mask: u64,
-    pub(crate) bytes: Vec<u8>,
+    pub mask: u64,
+    /// These pages, one after the other.
+    pub bytes: Vec<u8>,
 }
 
 impl PageStore {

@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use retro_abi::log::register;
-use retro_abi::replay::{Header, MAX_PAYLOAD, ask, begin, tell, why};
+use retro_abi::replay::{HEADER_SIZE, Header, MAX_PAYLOAD, ask, begin, tell, why};
 
 use crate::hearsay::printable;
 use crate::link::{Broken, Link};
 use crate::log_file::LogFile;
 use crate::process::ReplayProcess;
 use crate::stream::{Descriptions, Detail, Item, Merger, STREAM_FILE_SIZE, Visitor};
-use crate::windows::{Snapshot, Start};
+use crate::windows::Start;
 use crate::{Divergence, Error, Interval, PAGE_SIZE, Page, Replayer};
 
 /// A process is sent on its way for so many instructions at most, so that its silence means something.
@@ -27,6 +27,18 @@ const LONGEST_RUN: u64 = 64_000_000;
 pub(crate) enum Tracking {
     Off,
     On,
+    /// And which bytes of them, for summaries.
+    Marked,
+}
+
+impl Tracking {
+    fn flags(self) -> u64 {
+        match self {
+            Tracking::Off => 0,
+            Tracking::On => begin::TRACK,
+            Tracking::Marked => begin::TRACK | begin::MARK,
+        }
+    }
 }
 
 /// Why a session has stopped.
@@ -151,10 +163,9 @@ impl Session {
         interval: u64,
         tracking: Tracking,
     ) -> Result<Session, Error> {
-        let flags = if tracking == Tracking::On { begin::TRACK } else { 0 };
         let mut session = Session::idle(replayer, log, interval)?;
         let from = session.interval.start;
-        session.begin(from, 0, flags)?;
+        session.begin(from, 0, tracking.flags())?;
         Ok(session)
     }
 
@@ -164,10 +175,11 @@ impl Session {
         log: u64,
         interval: u64,
         start: Start,
+        tracking: Tracking,
     ) -> Result<Session, Error> {
         let mut session = Session::idle(replayer, log, interval)?;
         let time = session.tell_state(start)?;
-        session.begin(time, time, begin::LAZY)?;
+        session.begin(time, time, begin::LAZY | tracking.flags())?;
         Ok(session)
     }
 
@@ -179,18 +191,64 @@ impl Session {
         self.await_stop()
     }
 
-    /// Goes to the start of another interval of the same log. What the process has translated stays.
-    pub fn go_to_interval(&mut self, replayer: &Replayer, interval: u64) -> Result<(), Error> {
-        let file = replayer.log_file(self.log, interval)?;
-        self.interval = file.interval();
-        self.log_file = Arc::clone(&file);
-        self.start = None;
-        self.stop.time = self.interval.start;
-        let (main, _) = file.ranges_from(self.interval.start);
-        let words = [0, 0, main.start, main.end - main.start];
+    /// Goes to a snapshot of any interval of the same log. What the process has translated stays.
+    pub fn go_to_start(
+        &mut self,
+        replayer: &Replayer,
+        interval: u64,
+        start: Start,
+    ) -> Result<(), Error> {
+        if interval == self.interval.number {
+            return self.restart_at(start);
+        }
+        self.take_log_file(replayer, interval)?;
+        let time = self.tell_state(start)?;
+        self.restart_with_file(time, begin::LAZY)
+    }
+
+    fn take_log_file(&mut self, replayer: &Replayer, interval: u64) -> Result<(), Error> {
+        self.log_file = replayer.log_file(self.log, interval)?;
+        self.interval = self.log_file.interval();
+        Ok(())
+    }
+
+    fn restart_with_file(&mut self, from: u64, flags: u64) -> Result<(), Error> {
+        let file = Arc::clone(&self.log_file);
+        self.stop.time = from.max(self.interval.start);
+        let (main, _) = file.ranges_from(self.stop.time);
+        let words = [from, flags, main.start, main.end - main.start];
         let sent = self.link.send_file(&Header::new(ask::RESTART, words), file.file());
         sent.map_err(|broken| self.broken(broken))?;
         self.await_stop()
+    }
+
+    /// Goes to the start of another interval of the same log. What the process has translated stays.
+    pub fn go_to_interval(&mut self, replayer: &Replayer, interval: u64) -> Result<(), Error> {
+        self.take_log_file(replayer, interval)?;
+        self.start = None;
+        self.restart_with_file(0, 0)
+    }
+
+    /// Translates code before it is needed, as for a stream with this detail or for no stream: copies of this session have
+    /// it already. Code that changes is left out.
+    pub fn translate_ahead(&mut self, detail: Option<Detail>, pcs: &[u64]) -> Result<(), Error> {
+        let bits = detail.map_or(0, |detail| (detail | Detail::BLOCKS).bits());
+        if bits != 0 {
+            self.prepare_stream()?;
+        }
+        for some in pcs.chunks(MAX_PAYLOAD / 8) {
+            let payload: Vec<u8> = some.iter().flat_map(|pc| pc.to_le_bytes()).collect();
+            self.send(&Header::new(ask::TRANSLATE, [bits]), &payload)?;
+            loop {
+                let (header, len) = self.answer_length()?;
+                match header.kind() {
+                    tell::BLOCK => self.define_blocks(len, |_| Ok(()))?,
+                    tell::DONE => break,
+                    kind => return Err(self.unexpected(kind)),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// For a session that is only copied, and whose copies go elsewhere: it would keep its own windows alive.
@@ -200,7 +258,7 @@ impl Session {
 
     /// Tells the process what it will start from; says from when.
     fn tell_state(&mut self, start: Start) -> Result<u64, Error> {
-        let snapshot: &Snapshot = start.snapshot();
+        let snapshot = Arc::clone(&start.snapshot);
         let time = snapshot.time;
         for payload in snapshot.to_messages(self.interval.number) {
             self.send(&Header::new(ask::STATE, [time]), &payload)?;
@@ -334,7 +392,7 @@ impl Session {
     }
 
     /// Sends the process on its way again and again until it is where it should be.
-    fn run_in_stretches(
+    pub(crate) fn run_in_stretches(
         &mut self,
         until: u64,
         mut run: impl FnMut(&mut Session, u64) -> Result<(), Error>,
@@ -360,7 +418,7 @@ impl Session {
         Ok(self.stop)
     }
 
-    fn check_forward(&self, wanted: u64) -> Result<(), Error> {
+    pub(crate) fn check_forward(&self, wanted: u64) -> Result<(), Error> {
         let now = self.time();
         if wanted < now { Err(Error::Backwards { now, wanted }) } else { Ok(()) }
     }
@@ -491,7 +549,7 @@ impl Session {
         })
     }
 
-    fn send(&mut self, header: &Header, payload: &[u8]) -> Result<(), Error> {
+    pub(crate) fn send(&mut self, header: &Header, payload: &[u8]) -> Result<(), Error> {
         self.link.send(header, payload).map_err(|broken| self.broken(broken))
     }
 
@@ -501,7 +559,7 @@ impl Session {
         Ok((header, self.link.payload(len)))
     }
 
-    fn answer_length(&mut self) -> Result<(Header, usize), Error> {
+    pub(crate) fn answer_length(&mut self) -> Result<(Header, usize), Error> {
         loop {
             let (header, len) = self.link.receive().map_err(|broken| self.broken(broken))?;
             match header.kind() {
@@ -518,7 +576,7 @@ impl Session {
         let Some(start) = &self.start else {
             return Err(self.nonsense("it asks for memory that it has"));
         };
-        let piece = start.piece(address)?;
+        let piece = start.memory.piece(address).map_err(Error::Pages)?;
         self.send(&Header::new(ask::PAGES, [address, piece.mask]), &piece.bytes)
     }
 
@@ -545,7 +603,7 @@ impl Session {
         self.take_stop(&header)
     }
 
-    fn take_stop(&mut self, header: &Header) -> Result<(), Error> {
+    pub(crate) fn take_stop(&mut self, header: &Header) -> Result<(), Error> {
         let [kind, reason, time, thread, pc, events, ..] = header.0;
         if kind != tell::STOPPED {
             return Err(self.unexpected(kind));
@@ -569,13 +627,8 @@ impl Session {
             let (header, len) = self.answer_length()?;
             match header.kind() {
                 tell::BLOCK => {
-                    if header.0[1] == 0 {
-                        // What is described so far is about to be forgotten.
-                        merger.tell_kept(&self.descriptions)?;
-                    }
-                    let payload = self.link.payload(len);
-                    let defined = Arc::make_mut(&mut self.descriptions).define(&header, payload);
-                    defined.map_err(|what| self.nonsense(what))?;
+                    // What is described so far may be forgotten then.
+                    self.define_blocks(len, |known| merger.tell_kept(known))?;
                 }
                 tell::STREAM => {
                     let [_, offset, len, time, ..] = header.0;
@@ -596,7 +649,47 @@ impl Session {
         }
     }
 
-    fn read_stream(&mut self, offset: u64, len: u64) -> Result<(), Error> {
+    /// Takes in descriptions of blocks. Before those that there are so far are forgotten, `forget` sees them.
+    pub(crate) fn define_blocks(
+        &mut self,
+        len: usize,
+        mut forget: impl FnMut(&Descriptions) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut payload = self.link.payload(len);
+        let mut defined = Ok(());
+        while let Some((head, rest)) = payload.split_first_chunk::<HEADER_SIZE>()
+            && defined.is_ok()
+        {
+            let header = Header::from_bytes(head);
+            let Some((body, rest)) = rest.split_at_checked(header.0[0] as usize) else {
+                defined = Err("a description of a block is cut short");
+                break;
+            };
+            payload = rest;
+            if header.0[1] == 0 {
+                forget(&self.descriptions)?;
+            }
+            defined = Arc::make_mut(&mut self.descriptions).define(&header, body);
+        }
+        defined.map_err(|what| self.nonsense(what))
+    }
+
+    pub(crate) fn descriptions(&self) -> &Descriptions {
+        &self.descriptions
+    }
+
+    /// What came with the last message.
+    pub(crate) fn payload(&self, len: usize) -> &[u8] {
+        self.link.payload(len)
+    }
+
+    /// What [`Session::read_stream`] has read.
+    pub(crate) fn streamed(&self, len: u64) -> &[u8] {
+        let buffer = self.stream.as_ref().map_or(&[][..], |stream| &stream.buffer);
+        &buffer[..(len as usize).min(buffer.len())]
+    }
+
+    pub(crate) fn read_stream(&mut self, offset: u64, len: u64) -> Result<(), Error> {
         let Some(stream) = &mut self.stream else {
             return Err(self.nonsense("it streams unasked"));
         };
@@ -609,7 +702,7 @@ impl Session {
     }
 
     /// Gives the process a file to stream into.
-    fn prepare_stream(&mut self) -> Result<(), Error> {
+    pub(crate) fn prepare_stream(&mut self) -> Result<(), Error> {
         if self.stream.is_some() {
             return Ok(());
         }
@@ -625,11 +718,11 @@ impl Session {
         Ok(())
     }
 
-    fn unexpected(&mut self, kind: u64) -> Error {
+    pub(crate) fn unexpected(&mut self, kind: u64) -> Error {
         self.nonsense(&format!("it gives an answer of kind {kind}, which nobody asked for"))
     }
 
-    fn nonsense(&mut self, what: &str) -> Error {
+    pub(crate) fn nonsense(&mut self, what: &str) -> Error {
         Error::Crashed(format!("{what} ({})", self.process.obituary()))
     }
 

@@ -376,6 +376,8 @@ struct Description {
     accesses: u16,
     instructions: u8,
     ending: Ending,
+    /// Whether it is the part of a block in front of one of its side exits.
+    is_partial: bool,
 }
 
 /// The length that a record's first word says when it cannot say it.
@@ -394,7 +396,7 @@ pub(crate) struct Descriptions {
 impl Descriptions {
     /// Takes in a description; an error says what is wrong with it.
     pub(crate) fn define(&mut self, header: &Header, payload: &[u8]) -> Result<(), &'static str> {
-        let [_, number, pc, instructions, ending, bytes, ..] = header.0;
+        let [_, number, pc, instructions, ending, bytes, _, exit] = header.0;
         let split = payload.len().checked_sub(instructions as usize);
         let (accesses, lengths) = payload.split_at(split.ok_or("a block lacks its instructions")?);
         let (chunks, rest) = accesses.as_chunks::<{ replay::Access::SIZE }>();
@@ -432,10 +434,22 @@ impl Descriptions {
             accesses: chunks.len() as u16,
             first_length: self.lengths.len() as u32,
             ending,
+            is_partial: exit != 0,
         };
         self.lengths.extend_from_slice(lengths);
         self.known.push(description);
         Ok(())
+    }
+
+    /// Whether a block is known, and the part in front of a side exit of the one before.
+    pub(crate) fn is_partial(&self, number: usize) -> bool {
+        self.known.get(number).is_some_and(|description| description.is_partial)
+    }
+
+    /// Address and lengths of the instructions of a block.
+    pub(crate) fn code(&self, number: usize) -> Option<(u64, &[u8])> {
+        let description = self.known.get(number)?;
+        Some((description.pc, self.lengths(description)))
     }
 
     /// The block whose record begins with `word`, and the length of the record.

@@ -4,6 +4,8 @@
 //! all threads, and the pages that have changed. From then on a session can begin at any of these snapshots;
 //! it asks for its memory when it touches it.
 
+use std::fmt::Debug;
+use std::io;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -41,7 +43,7 @@ struct Shared {
     replayer: Replayer,
     log: u64,
     interval: Interval,
-    snapshots: Vec<Snapshot>,
+    snapshots: Vec<Arc<Snapshot>>,
     pages: PageStore,
     /// The process that has replayed the interval, and has translated its code. Sessions are copies of it.
     template: Mutex<Option<Session>>,
@@ -60,7 +62,7 @@ impl Windows {
 
     /// The state at the start of a window.
     pub fn snapshot(&self, window: usize) -> Result<&Snapshot, Error> {
-        self.shared.snapshots.get(window).ok_or(Error::NoWindow(window))
+        self.shared.snapshots.get(window).map(|known| &**known).ok_or(Error::NoWindow(window))
     }
 
     /// Time at which a window ends: the next one begins there, if there is one.
@@ -80,14 +82,14 @@ impl Windows {
 
     /// Starts a session at the start of a window.
     pub fn session_at(&self, window: usize) -> Result<Session, Error> {
-        self.snapshot(window)?;
-        let start = Start { windows: self.clone(), window };
+        let start = self.start(window)?;
         if let Some(mut session) = self.copy_of_template() {
             session.restart_at(start)?;
             return Ok(session);
         }
         let shared = &self.shared;
-        Session::start_at(&shared.replayer, shared.log, shared.interval.number, start)
+        let (log, interval) = (shared.log, shared.interval.number);
+        Session::start_at(&shared.replayer, log, interval, start, Tracking::Off)
     }
 
     fn copy_of_template(&self) -> Option<Session> {
@@ -101,26 +103,45 @@ impl Windows {
     }
 }
 
-/// A window that a session starts from.
-#[derive(Clone, Debug)]
-pub(crate) struct Start {
-    windows: Windows,
-    /// Known to be there.
-    window: usize,
+/// Memory at the start of a window.
+pub trait Memory: Debug + Send + Sync {
+    /// The piece at an address.
+    fn piece(&self, address: u64) -> io::Result<Piece>;
 }
 
-impl Start {
-    pub(crate) fn snapshot(&self) -> &Snapshot {
-        &self.windows.shared.snapshots[self.window]
-    }
+/// What a session in the middle of an interval starts from.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The threads.
+    pub snapshot: Arc<Snapshot>,
+    /// The memory.
+    pub memory: Arc<dyn Memory>,
+}
 
-    pub(crate) fn piece(&self, address: u64) -> Result<Piece, Error> {
-        self.windows.shared.pages.piece(address, self.window as u32).map_err(Error::Pages)
+/// Memory of a window that was cut.
+#[derive(Debug)]
+struct CutMemory {
+    windows: Windows,
+    window: u32,
+}
+
+impl Memory for CutMemory {
+    fn piece(&self, address: u64) -> io::Result<Piece> {
+        self.windows.shared.pages.piece(address, self.window)
+    }
+}
+
+impl Windows {
+    fn start(&self, window: usize) -> Result<Start, Error> {
+        let snapshot = self.shared.snapshots.get(window).ok_or(Error::NoWindow(window))?;
+        let memory = CutMemory { windows: self.clone(), window: window as u32 };
+        Ok(Start { snapshot: Arc::clone(snapshot), memory: Arc::new(memory) })
     }
 }
 
 impl Snapshot {
-    fn take(session: &mut Session, before: Option<&Snapshot>) -> Result<Snapshot, Error> {
+    /// Of a session where it stands. Threads that are as they were before share their registers with that.
+    pub fn take(session: &mut Session, before: Option<&Snapshot>) -> Result<Snapshot, Error> {
         let mut threads = Vec::new();
         for info in session.threads()? {
             let now = session.registers(Some(info.thread))?;
@@ -201,8 +222,7 @@ pub(crate) fn cut(
         shared: Arc::new(Shared { replayer, log, interval, snapshots, pages, template }),
     };
     // The template keeps no memory, so that copies of it are made at once.
-    let start = Start { windows: windows.clone(), window: 0 };
-    if session.restart_at(start).is_ok() {
+    if session.restart_at(windows.start(0)?).is_ok() {
         session.forget_start();
         *lock(&windows.shared.template) = Some(session);
     }
@@ -214,9 +234,9 @@ fn take_snapshots(
     size: u64,
     pages: SyncSender<ChangedPage>,
     mut progress: impl FnMut(u64),
-) -> Result<Vec<Snapshot>, Error> {
+) -> Result<Vec<Arc<Snapshot>>, Error> {
     let end = session.interval().end;
-    let mut snapshots: Vec<Snapshot> = Vec::new();
+    let mut snapshots: Vec<Arc<Snapshot>> = Vec::new();
     loop {
         let window = snapshots.len() as u32;
         session.changes(|page| {
@@ -224,7 +244,8 @@ fn take_snapshots(
             let _ = pages.send((window, page.address, Box::new(*page.bytes)));
             Ok(())
         })?;
-        snapshots.push(Snapshot::take(session, snapshots.last())?);
+        let before = snapshots.last().map(|last| &**last);
+        snapshots.push(Arc::new(Snapshot::take(session, before)?));
         let next = session.time().saturating_add(size.max(1));
         let stop = session.run_to(next.min(end))?;
         progress(stop.time);

@@ -1,13 +1,16 @@
 //! What each event does to the replayed process, and what it is compared with.
 
-use super::{Player, memory, time};
+use super::{Player, memory, stream, time};
 use crate::context::{Context, Gpr, Registers};
-use crate::record::{UNCERTAIN_FLAGS, VectorImage, check_of, check_without_flags, image_features};
+use crate::record::{
+    UNCERTAIN_FLAGS, VectorImage, check_of, check_without_flags, image_features, syscall_arguments,
+};
 use crate::signals::frame;
 use crate::sys;
 use alloc::boxed::Box;
 use linux_raw_sys::general as c;
 use retro_abi::log::{Event, MapKind, RegisterSet, register};
+use retro_abi::replay::mark;
 
 /// The state of a thread.
 pub struct Thread {
@@ -115,7 +118,9 @@ impl Player {
     fn event(&mut self, context: &mut Context, event: &Event<'static>) {
         match *event {
             Event::Load { address, bytes } | Event::Write { address, bytes } => {
-                if !memory::write(address, bytes) {
+                let written = matches!(event, Event::Write { .. });
+                let why = if written { mark::WRITTEN } else { mark::LEARNED };
+                if !memory::write(address, bytes, why) {
                     self.diverged(
                         context,
                         format_args!("the log writes outside the guest: {address:#x}"),
@@ -145,16 +150,21 @@ impl Player {
                 self.map(context, kind, start, len, offset)
             }
             Event::ThreadStart { thread } => {
+                stream::switched(thread);
                 self.running = thread;
                 // Its state is the next event, and no comparison.
                 self.started = false;
             }
-            Event::ThreadSwitch { thread, check } => self.switch(context, thread, check),
+            Event::ThreadSwitch { thread, check } => {
+                stream::switched(thread);
+                self.switch(context, thread, check);
+            }
             Event::ThreadEnd { thread, .. } => {
                 self.threads.retain(|t| t.id != thread);
                 context.in_syscall = 0;
             }
             Event::Interval { running, .. } => {
+                stream::switched(running);
                 super::sums::interval_begins(!self.started);
                 if self.running == 0 {
                     self.running = running;
@@ -198,8 +208,7 @@ impl Player {
         let own = Registers { ..context.registers };
         match self.log.peek() {
             Some((at, Event::SyscallEnter { number, args, check })) if at == time() => {
-                let order = [Gpr::Rdi, Gpr::Rsi, Gpr::Rdx, Gpr::R10, Gpr::R8, Gpr::R9];
-                let own_args = order.map(|r| own.get(r));
+                let own_args = syscall_arguments(&own);
                 if number != own.get(Gpr::Rax) || args != own_args || check != check_of(&own) {
                     self.diverged(
                         context,

@@ -2,7 +2,8 @@
 //! guest stands still.
 
 use super::{
-    ACTIVE, PLAYER, Player, Replay, Text, code, log, memory, sandbox, socket, stream, with,
+    ACTIVE, PLAYER, Player, Replay, Text, code, log, memory, sandbox, socket, stream, summary,
+    with,
 };
 use super::{clock, clock::time};
 use crate::cache::CodeCache;
@@ -202,6 +203,14 @@ pub fn serve(context: &mut Context) {
                 memory::send_changes();
                 socket::send(Header::new(tell::DONE, []), &[]);
             }
+            ask::COUNTS => {
+                summary::send_counts(dispatch::described_blocks());
+                socket::send(Header::new(tell::DONE, []), &[]);
+            }
+            ask::TRANSLATE => {
+                translate(context, first, &payload[..message.len]);
+                socket::send(Header::new(tell::DONE, []), &[]);
+            }
             ask::FORK => fork(message.descriptor),
             _ => fail(format_args!("a request of unknown kind {kind}")),
         }
@@ -237,9 +246,28 @@ fn restart(context: &mut Context, message: &socket::Message) {
     clock::set_deadline(first, first);
 }
 
+fn addresses(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    bytes.chunks_exact(8).map(|eight| eight.try_into().map_or(0, u64::from_le_bytes))
+}
+
+/// Translates code before it is needed.
+fn translate(context: &mut Context, detail: u64, pcs: &[u8]) {
+    match stream::begin(detail) {
+        Some(true) => dispatch::translate_anew(),
+        Some(false) => {}
+        None => return,
+    }
+    for pc in addresses(pcs) {
+        let mut byte = [0];
+        if super::peek(pc, &mut byte) != 0 && !dispatch::translate_ahead(context, pc) {
+            break;
+        }
+    }
+    stream::end();
+}
+
 fn set_breakpoints(bytes: &[u8]) {
-    let address = |eight: &[u8]| eight.try_into().map_or(0, u64::from_le_bytes);
-    let mut addresses: Vec<u64> = bytes.chunks_exact(8).map(address).collect();
+    let mut addresses: Vec<u64> = addresses(bytes).collect();
     addresses.sort_unstable();
     with(|player| player.breakpoints = addresses);
     dispatch::translate_anew();

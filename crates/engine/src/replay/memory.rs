@@ -2,7 +2,8 @@
 //!
 //! Plain, it is one mapping of zeroes that takes what the log and the guest write. *Lazy*, nothing of it can be
 //! accessed at first; the fault on the first access to a piece asks the owner for its pages. *Tracked*, it can be read
-//! only; the fault on the first store to a piece notes the piece and lets the store go on.
+//! only; the fault on the first store to a piece notes the piece and lets the store go on. *Marked*, a byte beside every
+//! byte, where a recording has its shadow, tells whether it was written since the owner asked last.
 //!
 //! Invariants: all faults are resolved in the signal handler, before anybody sees them. What the handler needs is behind
 //! a lock that is never held while guest memory is touched.
@@ -14,12 +15,15 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::general as c;
-use retro_abi::layout::{GUEST_END, GUEST_MIN, ISLAND_END, ISLAND_START, PAGE};
+use retro_abi::layout::{GUEST_END, GUEST_MIN, ISLAND_END, ISLAND_START, PAGE, SHADOW_DISTANCE};
 use retro_abi::memory_sum;
-use retro_abi::replay::{Header, MAX_PAYLOAD, PIECE, ask, begin, tell};
+use retro_abi::replay::{Header, MAX_PAYLOAD, PIECE, WRITTEN_SIZE, ask, begin, mark, tell};
 
 /// All that a guest can have.
 pub const RANGES: [(u64, u64); 2] = [(GUEST_MIN, GUEST_END), (ISLAND_START, ISLAND_END)];
+
+/// Pieces in which stores are noticed, if all memory is there: small ones, because the marks of a whole piece are looked at.
+const TRACKED_PIECE: u64 = 16 << 10;
 
 /// When the kernel has no room for another mapping, this much is made accessible at once.
 const LARGE_PIECE: u64 = 64 << 20;
@@ -51,6 +55,7 @@ struct Pages {
     mapped: bool,
     lazy: bool,
     tracked: bool,
+    marked: bool,
     /// What was fetched, if lazy.
     present: Ranges,
     /// What can be written, if tracked.
@@ -65,6 +70,7 @@ static PAGES: Lock<Pages> = Lock::new(Pages {
     mapped: false,
     lazy: false,
     tracked: false,
+    marked: false,
     present: Ranges(BTreeMap::new()),
     changed: Vec::new(),
     cleared: Vec::new(),
@@ -73,6 +79,9 @@ static PAGES: Lock<Pages> = Lock::new(Pages {
 
 /// Whether faults are to be looked at.
 static WATCHED: AtomicBool = AtomicBool::new(false);
+
+/// Whether there are marks.
+static MARKED: AtomicBool = AtomicBool::new(false);
 
 /// Whether memory holds what it should only where it was touched.
 pub fn lazy() -> bool {
@@ -95,6 +104,8 @@ pub fn create(flags: u64) -> Result<()> {
     pages.known.clear();
     pages.lazy = flags & begin::LAZY != 0;
     pages.tracked = flags & begin::TRACK != 0;
+    let had_marks = core::mem::replace(&mut pages.marked, flags & begin::MARK != 0);
+    MARKED.store(pages.marked, Ordering::Relaxed);
     let prot = match (pages.lazy, pages.tracked) {
         (true, _) => c::PROT_NONE,
         (_, true) => READ,
@@ -107,7 +118,34 @@ pub fn create(flags: u64) -> Result<()> {
         // SAFETY: replaces nothing, or the same mappings of guest memory, which no reference points to.
         unsafe { sys::mmap(start, end - start, prot, flags, -1, 0)? };
     }
+    if pages.marked {
+        super::summary::create_counters()?;
+        map_marks(had_marks)?;
+    }
     Ok(())
+}
+
+fn map_marks(replace: bool) -> Result<()> {
+    for (start, end) in RANGES {
+        let first = (start + SHADOW_DISTANCE) & !(PAGE - 1);
+        let last = (end + SHADOW_DISTANCE).next_multiple_of(PAGE);
+        let fixed = if replace { c::MAP_FIXED } else { c::MAP_FIXED_NOREPLACE };
+        let flags = c::MAP_PRIVATE | c::MAP_ANONYMOUS | c::MAP_NORESERVE | fixed;
+        // SAFETY: replaces nothing, or the same marks.
+        unsafe { sys::mmap(first, last - first, READ_WRITE, flags, -1, 0)? };
+    }
+    Ok(())
+}
+
+/// Marks memory of the guest, if it is marked at all.
+pub fn mark(address: u64, len: u64, value: u8) {
+    if MARKED.load(Ordering::Relaxed) && is_guest(address, len) {
+        let marks = (address + SHADOW_DISTANCE) as *mut u8;
+        // SAFETY: the marks of guest memory are mapped as a whole, and the guest does not run now.
+        let marks = unsafe { core::slice::from_raw_parts_mut(marks, len as usize) };
+        // What was written stays so, whatever comes from outside later.
+        marks.iter_mut().for_each(|mark| *mark |= value);
+    }
 }
 
 /// Makes memory accessible that was touched for the first time; false if that is not what the fault is about.
@@ -122,8 +160,9 @@ pub fn supply(address: u64, write: bool) -> bool {
     if !absent && !first_store {
         return false;
     }
-    let mut start = address & !(PIECE - 1);
-    let mut end = start + PIECE;
+    let piece = if pages.lazy { PIECE } else { TRACKED_PIECE };
+    let mut start = address & !(piece - 1);
+    let mut end = start + piece;
     if protect(start, end, READ_WRITE).is_err() {
         start = address & !(LARGE_PIECE - 1);
         end = start + LARGE_PIECE;
@@ -206,13 +245,14 @@ pub fn put(piece: u64, mask: u64, pages: &[u8]) {
     PAGES.lock().take(piece, mask, pages);
 }
 
-/// Writes guest memory; false if it is not the guest's.
-pub fn write(address: u64, bytes: &[u8]) -> bool {
+/// Writes guest memory, with a mark of [`mark`](retro_abi::replay::mark); false if it is not the guest's.
+pub fn write(address: u64, bytes: &[u8], why: u8) -> bool {
     if !is_guest(address, bytes.len() as u64) {
         return false;
     }
     // SAFETY: guest memory is mapped as a whole, and the guest does not run now.
     unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) };
+    mark(address, bytes.len() as u64, why);
     true
 }
 
@@ -254,12 +294,13 @@ fn copy_pages(from: u64, to: u64, len: u64) {
         let mut there = [0u8; (PIECE / PAGE) as usize];
         let pages = ((end - piece) / PAGE) as usize;
         let known = sys::resident(piece, &mut there[..pages]).is_ok() && !every;
-        for (index, mark) in there[..pages].iter().enumerate() {
-            if !known || mark & 1 != 0 {
+        for (index, state) in there[..pages].iter().enumerate() {
+            if !known || state & 1 != 0 {
                 let offset = piece - from + index as u64 * PAGE;
                 let (source, target) = ((from + offset) as *const u8, (to + offset) as *mut u8);
                 // SAFETY: both pages are guest memory, and the ranges do not overlap.
                 unsafe { core::ptr::copy_nonoverlapping(source, target, PAGE as usize) };
+                mark(to + offset, PAGE, mark::LEARNED);
             }
         }
     }
@@ -305,8 +346,20 @@ pub fn read(address: u64, bytes: &mut [u8]) -> usize {
 
 /// Sends the pages that are not what the owner knows, and starts over.
 pub fn send_changes() {
-    let changed = core::mem::take(&mut PAGES.lock().changed);
+    let mut changed = core::mem::take(&mut PAGES.lock().changed);
     let cleared = core::mem::take(&mut PAGES.lock().cleared);
+    if MARKED.load(Ordering::Relaxed) {
+        for (start, end) in cleared {
+            socket::send(Header::new(tell::CLEARED, [start, end]), &[]);
+        }
+        changed = joined(changed);
+        for &(start, end) in &changed {
+            for page in (start..end).step_by(PAGE as usize) {
+                send_marked_page(page);
+            }
+        }
+        return watch_again(changed);
+    }
     let mut known = core::mem::take(&mut PAGES.lock().known);
     for (start, end) in cleared {
         let gone: Vec<u64> = known.range(start..end).map(|(&page, _)| page).collect();
@@ -320,6 +373,23 @@ pub fn send_changes() {
         }
     }
     PAGES.lock().known = known;
+    watch_again(changed);
+}
+
+/// Neighbours become one.
+fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    ranges.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
+    for (start, end) in ranges {
+        match joined.last_mut() {
+            Some(last) if last.1 >= start => last.1 = last.1.max(end),
+            _ => joined.push((start, end)),
+        }
+    }
+    joined
+}
+
+fn watch_again(changed: Vec<(u64, u64)>) {
     for (start, end) in changed {
         // Where that fails the pages are sent again next time: they are not forgotten.
         if protect(start, end, READ).is_err() {
@@ -336,4 +406,34 @@ fn send_page(known: &mut BTreeMap<u64, u64>, page: u64) {
     if before.unwrap_or(0) != sum {
         socket::send(Header::new(tell::PAGES, [page]), bytes);
     }
+}
+
+/// Sends a page if it has marks, and takes these away.
+fn send_marked_page(page: u64) {
+    const WORDS: usize = PAGE as usize / 8;
+    /// The highest bit of every byte, which only `WRITTEN` has.
+    const WRITTEN: u64 = u64::from_ne_bytes([mark::WRITTEN & !0x7f; 8]);
+    /// The lowest, which all marks have.
+    const ANY: u64 = u64::from_ne_bytes([mark::LEARNED; 8]);
+    // SAFETY: the marks of a page, at a multiple of 64 bytes; the guest does not run now.
+    let marks = unsafe { &mut *((page + SHADOW_DISTANCE) as *mut [u64; WORDS]) };
+    if marks.iter().fold(0, |all, word| all | word) == 0 {
+        return;
+    }
+    let mut payload = [0u8; WRITTEN_SIZE];
+    let (address, rest) = payload.split_at_mut(8);
+    address.copy_from_slice(&page.to_le_bytes());
+    let (contents, bits) = rest.split_at_mut(PAGE as usize);
+    let (words, bytes) = bits.split_at_mut(WORDS / 8);
+    // SAFETY: guest memory is mapped as a whole, and the guest does not run now.
+    contents.copy_from_slice(unsafe { &*(page as *const [u8; PAGE as usize]) });
+    for (index, word) in marks.iter_mut().enumerate() {
+        if *word != 0 {
+            words[index / 8] |= ((*word & WRITTEN != 0) as u8) << (index % 8);
+            // Gathers the lowest bit of each byte in the highest byte.
+            bytes[index] = ((*word & ANY).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8;
+            *word = 0;
+        }
+    }
+    socket::gather(tell::WRITTEN, &[&payload]);
 }

@@ -23,6 +23,7 @@ pub mod memory;
 mod sandbox;
 mod socket;
 pub mod stream;
+mod summary;
 mod sums;
 pub mod weave;
 

@@ -1,5 +1,6 @@
 //! The socket to the owner: messages with descriptors, and copies of this process.
 
+use crate::lock::Lock;
 use crate::sys::{self, Errno, Result};
 use core::ptr;
 use linux_raw_sys::general as c;
@@ -90,8 +91,46 @@ pub fn receive(payload: &mut [u8; MAX_PAYLOAD]) -> Option<Message> {
     })
 }
 
+/// What is to be sent together.
+struct Gathered {
+    kind: u64,
+    len: usize,
+    bytes: [u8; MAX_PAYLOAD],
+}
+
+static GATHERED: Lock<Gathered> = Lock::new(Gathered { kind: 0, len: 0, bytes: [0; MAX_PAYLOAD] });
+
+/// Sends parts, together with others of the same kind when there are enough of them, and before anything else is sent.
+pub fn gather(kind: u64, parts: &[&[u8]]) {
+    let mut gathered = GATHERED.lock();
+    let len: usize = parts.iter().map(|part| part.len()).sum();
+    if gathered.kind != kind || gathered.len + len > gathered.bytes.len() {
+        gathered.send();
+        gathered.kind = kind;
+    }
+    for part in parts {
+        let at = gathered.len;
+        gathered.bytes[at..at + part.len()].copy_from_slice(part);
+        gathered.len += part.len();
+    }
+}
+
+impl Gathered {
+    fn send(&mut self) {
+        let len = core::mem::take(&mut self.len);
+        if len > 0 {
+            send_now(Header::new(self.kind, []), &self.bytes[..len]);
+        }
+    }
+}
+
 /// Sends a message. When there is nobody any more, there is nothing left to do for this process either.
 pub fn send(header: Header, payload: &[u8]) {
+    GATHERED.lock().send();
+    send_now(header, payload);
+}
+
+fn send_now(header: Header, payload: &[u8]) {
     let header = header.to_bytes();
     let mut pieces = [
         Piece { base: header.as_ptr().cast_mut(), len: header.len() },

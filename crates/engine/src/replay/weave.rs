@@ -80,7 +80,8 @@ impl Timekeeper {
         self.first_site = plan.first_site;
         self.holds_clock = Some(out.mark(CLOCK_REGISTER, slot::CLOCK));
         let breaks = !plan.keeps_flags && self.breaks_at(block[0].ip());
-        if plan.live != 0 || plan.keeps_flags || breaks {
+        let flags_dead = plan.live == 0 && !plan.keeps_flags && !breaks;
+        if !flags_dead {
             self.count_without_flags(out, block.len(), breaks);
         } else {
             out.add_imm8(CLOCK_REGISTER, block.len() as u8);
@@ -93,7 +94,7 @@ impl Timekeeper {
             self.give_back(out);
         }
         if self.tracer.active() {
-            self.tracer.begin(out, operands, block);
+            self.tracer.begin(out, operands, block, flags_dead);
         }
     }
 

@@ -142,12 +142,41 @@ impl Emitter {
         self.raw(&value.to_le_bytes());
     }
 
-    /// `mov qword gs:address, value`
-    pub fn store_shadow_immediate(&mut self, address: &Address, value: i32) {
-        self.prefixes(8, Gpr::Rax, Segment::Gs, address);
-        self.raw(&[0xc7]);
+    /// `mov gs:address, value` with 1, 2, 4 or 8 bytes.
+    pub fn store_shadow_immediate(&mut self, size: usize, address: &Address, value: i32) {
+        self.prefixes(size, Gpr::Rax, Segment::Gs, address);
+        self.raw(&[0xc7 - (size == 1) as u8]);
         self.address_bytes(0, address);
-        self.raw(&value.to_le_bytes());
+        self.raw(&value.to_le_bytes()[..size.min(4)]);
+    }
+
+    /// `add dword [address], 1` relative to the code, where the flags may be destroyed.
+    pub fn count_up(&mut self, address: u64) {
+        self.raw(&[0x83, 0x05]);
+        self.relative_to_next(address, 1);
+        self.raw(&[1]);
+    }
+
+    /// The same by way of a register, which keeps the flags.
+    pub fn count_up_through(&mut self, register: Gpr, address: u64) {
+        let number = register as u8;
+        for opcode in [Operation::Load, Operation::Store] {
+            if number >= 8 {
+                self.raw(&[0x44]);
+            }
+            self.raw(&[opcode as u8, (number & 7) << 3 | 5]);
+            self.relative_to_next(address, 0);
+            if opcode == Operation::Load {
+                let next = Address { displacement: 1, ..Address::at(register) };
+                self.memory(Operation::Lea, 4, register, Segment::Flat, &next);
+            }
+        }
+    }
+
+    /// A displacement relative to the end of the instruction, `behind` bytes after it.
+    fn relative_to_next(&mut self, address: u64, behind: u64) {
+        let next = self.next_address() + 4 + behind;
+        self.raw(&(address.wrapping_sub(next) as i32).to_le_bytes());
     }
 
     /// `lock cmpxchg segment:address, register`

@@ -239,7 +239,8 @@ fn a_stream_is_read_from_the_file_and_merged_with_the_log() {
         assert_eq!(header.0[1..3], [START + 4, Detail::BLOCKS.bits() | Detail::WRITES.bits()]);
         for (number, offset) in [(0u32, 0), (1, STREAM_FILE_SIZE as u64 / 2)] {
             let words = [number.into(), 0x100 * u64::from(number + 8), 2, ending::JUMP, 4, 0];
-            fake.say(Header::new(tell::BLOCK, words), &[1, 2]);
+            let description = [&Header::new(2, words).to_bytes()[..], &[1, 2]].concat();
+            fake.say(Header::new(tell::BLOCK, []), &description);
             file.write_all_at(&record_word(number, 4).to_le_bytes(), offset).unwrap();
             let time = START + 2 * u64::from(number);
             fake.say(Header::new(tell::STREAM, [offset, 4, time]), &[]);

@@ -10,4 +10,5 @@ mod recorded;
 mod refusals;
 mod sessions;
 mod streams;
+mod summaries;
 mod windows;

@@ -379,7 +379,7 @@ impl Weaver {
             Form::PushImmediate(value) => {
                 out.raw(bytes);
                 let top = Address::at(self.stack_pointer(out, avoid));
-                out.store_shadow_immediate(&top, value);
+                out.store_shadow_immediate(8, &top, value);
                 true
             }
             Form::PushFlags => {

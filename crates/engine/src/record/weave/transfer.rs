@@ -14,7 +14,7 @@ impl Weaver {
         match i32::try_from(return_address as i64) {
             Ok(small) => {
                 out.mov(Gpr::Rdx, Gpr::Rsp);
-                out.store_shadow_immediate(&Address::at(Gpr::Rdx), small);
+                out.store_shadow_immediate(8, &Address::at(Gpr::Rdx), small);
             }
             Err(_) => {
                 out.memory(Operation::Store, 8, Gpr::Rdx, Segment::Gs, &Address::at(Gpr::Rsp));

@@ -7,7 +7,7 @@
 pub mod weave;
 
 use super::clock::time;
-use super::{clock, socket};
+use super::{clock, memory, socket, summary};
 use crate::cache::CodeCache;
 use crate::context::{Context, ExitKind, Gpr, Registers};
 use crate::lock::Lock;
@@ -19,7 +19,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use iced_x86::{Decoder, Instruction, Mnemonic, OpKind};
 use retro_abi::replay::{
-    Access, Header, LOOSE, MAX_PAYLOAD, MOST_BLOCKS, access, ask, detail, ending, tell,
+    Access, Header, LOOSE, MAX_PAYLOAD, MOST_BLOCKS, access, ask, detail, ending, mark, tell,
+    transfer,
 };
 use weave::{MOST_PER_INSTRUCTION, Partial, Tracer};
 
@@ -141,6 +142,25 @@ impl Buffer {
     }
 }
 
+/// Another thread runs, for a summary.
+pub fn switched(thread: u32) {
+    if !active() {
+        return;
+    }
+    let mut buffer = BUFFER.lock();
+    if buffer.detail & detail::SUMMARY == 0 {
+        return;
+    }
+    if buffer.room() < LOW {
+        buffer.hand_over();
+    }
+    let at = clock::cursor();
+    let word = (thread as u64) << transfer::THREAD_SHIFT | transfer::SWITCH;
+    // SAFETY: there is room in the shared file's mapping, and nobody else writes there.
+    unsafe { (at as *mut u64).write_unaligned(word) };
+    clock::set_cursor(at + size_of::<u64>() as u64);
+}
+
 /// Takes the file to write to.
 pub fn attach(file: i32, size: u64) -> Result<()> {
     let mut buffer = BUFFER.lock();
@@ -230,14 +250,16 @@ fn send_description(tracer: &Tracer, pc: u64, ending: u64, part: &Partial, index
     BUFFER.lock().expect((part.len as u64).div_ceil(part.instructions as u64));
     let number = tracer.next as u64 + index as u64;
     let (instructions, bytes) = (part.instructions as u64, part.len as u64);
-    let words = [number, pc, instructions, ending, bytes, time()];
-    socket::send(Header::new(tell::BLOCK, words), &payload);
+    let words = [number, pc, instructions, ending, bytes, time(), index as u64];
+    let head = Header::new(payload.len() as u64, words);
+    socket::gather(tell::BLOCK, &[&head.to_bytes(), &payload]);
 }
 
 /// All blocks are gone: what they have left is handed over, and numbers start over before they run out.
 pub fn flushed(cache: &mut CodeCache) {
     if active() && cache.tracer().next > MOST_BLOCKS / 2 {
         BUFFER.lock().hand_over();
+        summary::send_counts(cache.tracer().next);
         cache.tracer().next = 0;
     }
 }
@@ -275,8 +297,13 @@ pub fn access(context: &Context, kind: ExitKind, site: &Site) {
     {
         buffer.take(ranges);
     }
+    let summarises = buffer.detail & detail::SUMMARY != 0;
     for (address, len) in core::mem::take(&mut buffer.writes) {
-        buffer.append(access::WRITE, address, len);
+        if summarises {
+            memory::mark(address, len, mark::WRITTEN);
+        } else {
+            buffer.append(access::WRITE, address, len);
+        }
     }
 }
 

@@ -18,7 +18,18 @@
 //! T is r10 unless the block uses r10. Where no such description fits (strings, gathers, masks), the instruction has
 //! a block of its own, and the engine looks at memory before and after it.
 //!
-//! Nothing here touches flags. Guest memory can be read freely: in a replay all of it is mapped.
+//! A *summary* needs less: which bytes are written, how often blocks are executed, and where calls have their return
+//! addresses. Marks lie where a recording has its shadow, counters behind the code cache.
+//!
+//! ```text
+//! block          =>  add dword [counter], 1; body                 (through A if flags live)
+//! side exit      =>  its own counter is added to
+//! mov [X], r     =>  mov gs:[X], -1; mov [X], r
+//! call           =>  mov [T], rsp; lea T, [T + 8]
+//! return         =>  lea A, [rsp + 1]; mov [T], A; lea T, [T + 8]
+//! ```
+//!
+//! Nothing here touches flags that matter. Guest memory can be read freely: in a replay all of it is mapped.
 
 use crate::context::{Gpr, slot, spill_offset};
 use crate::gs_offset;
@@ -30,7 +41,11 @@ use crate::translate::emit::{Emitter, SpillMark};
 use crate::translate::operand::{GprSet, OperandRewriter, gpr_of};
 use alloc::vec::Vec;
 use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
-use retro_abi::replay::{Access, RECORD_GRAIN, access, detail, ending, record_word};
+use retro_abi::replay::{
+    Access, RECORD_GRAIN, access, detail, ending, mark, record_word, transfer,
+};
+
+use super::super::summary::counter;
 
 /// Where guest code keeps the place of the next record.
 pub const CURSOR_REGISTER: Gpr = Gpr::R10;
@@ -115,8 +130,12 @@ pub struct Tracer {
     after: Option<(Place, usize)>,
     index: u8,
     left: bool,
-    /// Where the block's first word is stored.
-    word_at: usize,
+    /// Where the block's first word is stored, if it leaves a record.
+    word_at: Option<usize>,
+    /// How far the place of the next record moves.
+    moved: usize,
+    /// The register that the scratch register has a copy of, and how far the stack pointer had moved then.
+    copied: Option<(Gpr, u16, i64)>,
 }
 
 /// A block that is left by a side exit.
@@ -151,7 +170,9 @@ impl Tracer {
             index: 0,
             left: false,
             partial: Vec::with_capacity(4),
-            word_at: 0,
+            word_at: None,
+            moved: 0,
+            copied: None,
         }
     }
 
@@ -245,6 +266,7 @@ impl Tracer {
         out: &mut Emitter,
         operands: &mut OperandRewriter,
         block: &[Instruction],
+        flags_dead: bool,
     ) {
         self.accesses.clear();
         self.known.clear();
@@ -268,8 +290,12 @@ impl Tracer {
         let mut free = Gpr::ALL.into_iter().rev().filter(|&r| !used.contains(r));
         self.scratch = free.next().unwrap_or(Gpr::Rax);
         self.cursor = CURSOR_REGISTER;
-        out.memory_immediate32(&Address::at(CURSOR_REGISTER), 0);
-        self.word_at = out.here() - size_of::<u32>();
+        self.copied = None;
+        self.moved = 0;
+        self.word_at = (!self.summarises()).then(|| {
+            out.memory_immediate32(&Address::at(CURSOR_REGISTER), 0);
+            out.here() - size_of::<u32>()
+        });
         self.partial.clear();
         self.held_cursor = None;
         if needs_cursor {
@@ -278,6 +304,19 @@ impl Tracer {
             out.mov(self.cursor, CURSOR_REGISTER);
             out.load_gs(CURSOR_REGISTER, spill_offset(slot::CURSOR));
         }
+        if self.summarises() {
+            if flags_dead {
+                out.count_up(counter(self.next));
+            } else {
+                let scratch = self.take_scratch(out);
+                out.count_up_through(scratch, counter(self.next));
+            }
+        }
+    }
+
+    /// Whether only a summary is wanted.
+    fn summarises(&self) -> bool {
+        self.wants(detail::SUMMARY)
     }
 
     /// Whether the block uses the register that the cursor is kept in.
@@ -336,31 +375,72 @@ impl Tracer {
     fn store_sum(&mut self, out: &mut Emitter, address: &Address, segment: Segment) -> u16 {
         match (segment, address.base, address.index) {
             (Segment::Flat, Some(base), None) if !address.narrow => self.store(out, base, 8),
-            (Segment::Fs, base, index) => {
-                let scratch = self.take_scratch(out);
-                out.load_gs(scratch, gs_offset!(guest_fs_base));
-                let index = base.map(|b| (b, 0)).or(index);
-                if index.is_some() {
-                    // rsp cannot be an index.
-                    let sum = match index {
-                        Some((Gpr::Rsp, _)) => {
-                            Address { index: Some((scratch, 0)), ..Address::at(Gpr::Rsp) }
-                        }
-                        _ => Address { index, ..Address::at(scratch) },
-                    };
-                    out.memory(Operation::Lea, 8, scratch, Segment::Flat, &sum);
-                }
-                self.store(out, scratch, 8)
-            }
             _ => {
                 let scratch = self.take_scratch(out);
-                let displacement = if address.narrow { address.displacement } else { 0 };
-                let sum = Address { displacement, ..*address };
-                let size = if address.narrow { 4 } else { 8 };
-                out.memory(Operation::Lea, size, scratch, Segment::Flat, &sum);
+                self.sum_to(out, scratch, address, segment);
                 self.store(out, scratch, 8)
             }
         }
+    }
+
+    /// What an address is counted from, into a register; the address itself if it is narrow.
+    fn sum_to(&self, out: &mut Emitter, to: Gpr, address: &Address, segment: Segment) {
+        if segment == Segment::Fs {
+            out.load_gs(to, gs_offset!(guest_fs_base));
+            let sum = match address.base.map(|b| (b, 0)).or(address.index) {
+                None => return,
+                // rsp cannot be an index.
+                Some((Gpr::Rsp, _)) => Address { index: Some((to, 0)), ..Address::at(Gpr::Rsp) },
+                index => Address { index, ..Address::at(to) },
+            };
+            return out.memory(Operation::Lea, 8, to, Segment::Flat, &sum);
+        }
+        let displacement = if address.narrow { address.displacement } else { 0 };
+        let sum = Address { displacement, ..*address };
+        let size = if address.narrow { 4 } else { 8 };
+        out.memory(Operation::Lea, size, to, Segment::Flat, &sum);
+    }
+
+    /// Marks memory that is about to be written.
+    fn mark(&mut self, out: &mut Emitter, address: &Address, segment: Segment, len: usize) {
+        let mut at = *address;
+        let on_stack = at.base.filter(|base| matches!(base, Gpr::Rsp | Gpr::Rbp));
+        if segment == Segment::Fs || at.narrow {
+            let scratch = self.take_scratch(out);
+            self.copied = None;
+            self.sum_to(out, scratch, address, segment);
+            let displacement = if at.narrow { 0 } else { at.displacement };
+            at = Address { displacement, ..Address::at(scratch) };
+        } else if let Some(base) = on_stack {
+            // Not through the stack's own registers: processors take the mark for what a load from there gets.
+            let moved = self.copy_of(out, base);
+            let Some(displacement) = i32::try_from(i64::from(at.displacement) + moved).ok() else {
+                return;
+            };
+            at = Address { base: Some(self.scratch), displacement, ..at };
+        }
+        let mut done = 0;
+        while done < len {
+            let size = largest_piece(len - done);
+            let Some(piece) = at.plus(done as i32) else { return };
+            out.store_shadow_immediate(size, &piece, mark::WRITTEN as i8 as i32);
+            done += size;
+        }
+    }
+
+    /// Lets the scratch register hold what a register held not long ago; says how far that has moved since.
+    fn copy_of(&mut self, out: &mut Emitter, base: Gpr) -> i64 {
+        let version = self.versions[base as usize];
+        let stack = if base == Gpr::Rsp { self.stack } else { 0 };
+        if let Some((known, its_version, its_stack)) = self.copied
+            && (known, its_version) == (base, version)
+        {
+            return stack - its_stack;
+        }
+        let scratch = self.take_scratch(out);
+        out.mov(scratch, base);
+        self.copied = Some((base, version, stack));
+        0
     }
 
     fn note(&mut self, kind: u8, place: Place, len: usize, value: u16) {
@@ -430,9 +510,27 @@ impl Tracer {
         };
         if wanted {
             let top = Address { displacement, ..Address::at(Gpr::Rsp) };
+            if self.summarises() {
+                return self.transfer(out, kind, &top);
+            }
             let place = self.locate(out, &top, Segment::Flat);
             self.note(kind, place, 8, Access::NO_VALUE);
         }
+    }
+
+    /// What a summary has of a call or a return: the stack pointer, which is even, or one more for a return.
+    fn transfer(&mut self, out: &mut Emitter, kind: u8, top: &Address) {
+        let mut stack = Gpr::Rsp;
+        if kind == access::CALL {
+            self.mark(out, top, Segment::Flat, 8);
+        } else {
+            stack = self.take_scratch(out);
+            let odd = Address { displacement: transfer::RETURN as i32, ..Address::at(Gpr::Rsp) };
+            out.memory(Operation::Lea, 8, stack, Segment::Flat, &odd);
+        }
+        out.memory(Operation::Store, 8, stack, Segment::Flat, &self.at(0));
+        self.moved = size_of::<u64>();
+        self.len = self.moved;
     }
 
     fn read(&mut self, out: &mut Emitter, address: &Address, segment: Segment, len: usize) {
@@ -449,6 +547,14 @@ impl Tracer {
     ) {
         match self.shape(operands, guest) {
             Shape::Nothing | Shape::Loose => {}
+            Shape::Push { len } if self.summarises() => {
+                let below = Address { displacement: -(len as i32), ..Address::at(Gpr::Rsp) };
+                self.mark(out, &below, Segment::Flat, len);
+            }
+            Shape::Operand { len, .. } if self.summarises() => {
+                let Some((address, segment)) = self.operand(guest) else { return };
+                self.mark(out, &address, segment, len);
+            }
             Shape::Push { len } => {
                 if self.wants(detail::WRITES) {
                     let below = Address { displacement: -(len as i32), ..Address::at(Gpr::Rsp) };
@@ -551,16 +657,23 @@ impl Tracer {
         let (len, accesses) = (self.len, self.accesses.len());
         self.partial.push(Partial { instructions, accesses, len });
         let number = self.next + self.partial.len() as u32;
-        cold.memory_immediate32(&Address::at(self.cursor), record_word(number, len));
+        if self.summarises() {
+            cold.store_gs(Gpr::Rax, spill_offset(slot::FLAGS));
+            cold.count_up_through(Gpr::Rax, counter(number));
+            cold.load_gs(Gpr::Rax, spill_offset(slot::FLAGS));
+        } else {
+            cold.memory_immediate32(&Address::at(self.cursor), record_word(number, len));
+        }
         if self.held_scratch.is_some() {
             cold.load_gs(self.scratch, spill_offset(slot::POLICY_SECOND));
         }
-        let next = Address { displacement: len as i32, ..Address::at(self.cursor) };
+        let moved = if self.summarises() { 0 } else { len as i32 };
+        let next = Address { displacement: moved, ..Address::at(self.cursor) };
         if self.held_cursor.is_some() {
             cold.store_gs(CURSOR_REGISTER, spill_offset(slot::CURSOR));
             cold.memory(Operation::Lea, 8, CURSOR_REGISTER, Segment::Flat, &next);
             cold.load_gs(self.cursor, spill_offset(slot::POLICY));
-        } else {
+        } else if moved != 0 {
             cold.memory(Operation::Lea, 8, CURSOR_REGISTER, Segment::Flat, &next);
         }
     }
@@ -570,17 +683,21 @@ impl Tracer {
         if core::mem::replace(&mut self.left, true) {
             return;
         }
-        let word = record_word(self.next, self.len).to_le_bytes();
-        out.bytes[self.word_at..self.word_at + word.len()].copy_from_slice(&word);
+        let mut moved = self.moved as i32;
+        if let Some(word_at) = self.word_at {
+            let word = record_word(self.next, self.len).to_le_bytes();
+            out.bytes[word_at..word_at + word.len()].copy_from_slice(&word);
+            moved = self.len as i32;
+        }
         if let Some(mark) = self.held_scratch.take() {
             out.unspill(mark);
         }
-        let next = Address { displacement: self.len as i32, ..Address::at(self.cursor) };
+        let next = Address { displacement: moved, ..Address::at(self.cursor) };
         if let Some(mark) = self.held_cursor.take() {
             out.store_gs(CURSOR_REGISTER, spill_offset(slot::CURSOR));
             out.memory(Operation::Lea, 8, CURSOR_REGISTER, Segment::Flat, &next);
             out.unspill(mark);
-        } else {
+        } else if moved != 0 {
             out.memory(Operation::Lea, 8, CURSOR_REGISTER, Segment::Flat, &next);
         }
     }
