@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use retro_testkit::compare::{Ending, Outcome, run};
+use retro_testkit::compare::{Outcome, run};
 use retro_testkit::programs::scratch::Scratch;
 
 /// Far more than anything here takes.
@@ -66,22 +66,6 @@ impl Place {
         assert!(self.recording().join("log").exists(), "{}", text(&outcome.stderr));
         outcome
     }
-}
-
-/// Fails unless a command has ended by itself, with one of the statuses that `retro` uses, and without a panic.
-#[track_caller]
-fn assert_orderly(outcome: &Outcome, what: &str) {
-    let stderr = text(&outcome.stderr);
-    assert!(
-        matches!(outcome.status, Ending::Exited(0 | 1)),
-        "{what}: {:?}: {stderr}",
-        outcome.status
-    );
-    assert!(!stderr.contains("panicked"), "{what}: {stderr}");
-    let failed = outcome.status == Ending::Exited(1);
-    assert!(!failed || stderr.starts_with("retro: "), "{what}: {stderr}");
-    let obeyed = stderr.chars().find(|&c| c != '\n' && c.is_control());
-    assert_eq!(obeyed, None, "{what}: {stderr:?}");
 }
 
 fn text(bytes: &[u8]) -> String {

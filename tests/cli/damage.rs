@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use retro_testkit::compare::{Ending, Outcome};
+use retro_testkit::compare::{Ending, assert_orderly};
 
 use crate::store::Store;
 use crate::text;
@@ -17,21 +17,6 @@ fn recorded(name: &str) -> (Store, PathBuf, Vec<u8>) {
     let log = store.root().join("sh-1/log");
     let bytes = fs::read(&log).unwrap();
     (store, log, bytes)
-}
-
-/// Neither a panic nor anything but the two statuses that a damaged recording may have.
-#[track_caller]
-fn assert_orderly(outcome: &Outcome, what: &str) {
-    let stderr = text(&outcome.stderr);
-    assert!(
-        matches!(outcome.status, Ending::Exited(0 | 1)),
-        "{what}: {:?}: {stderr}",
-        outcome.status
-    );
-    assert!(!stderr.contains("panicked"), "{what}: {stderr}");
-    if outcome.status == Ending::Exited(1) {
-        assert!(stderr.starts_with("retro: "), "{what}: {stderr}");
-    }
 }
 
 #[test]

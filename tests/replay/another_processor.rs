@@ -1,9 +1,9 @@
 //! A recording that another processor has made replays unless it used what this one lacks.
 
-use retro_testkit::compare::Ending;
+use retro_testkit::compare::{Ending, assert_orderly};
 
 use crate::forged::{Forged, LOOP};
-use crate::{Place, assert_orderly, text};
+use crate::{Place, text};
 
 /// `v4fmaddps zmm0, zmm4, [rsp]`, which one kind of processor ever had, and `nop`.
 const FOUR: &[u8] = &[0x62, 0xf2, 0x5f, 0x48, 0x9a, 0x04, 0x24, 0x90];

@@ -11,9 +11,9 @@ use retro_recording::{
     encode_end, encode_process_summary,
 };
 use retro_replayer::{Replayer, Verdict, Verifier};
-use retro_testkit::compare::Ending;
+use retro_testkit::compare::{Ending, assert_orderly};
 
-use crate::{Place, assert_orderly, text};
+use crate::{Place, text};
 
 /// Bytes of the header of a file, and of that of a segment.
 const HEADER: usize = 64;

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use retro_abi::layout::{CACHE_BASE, ENGINE_BASE, GUEST_END, GUEST_MIN, SHADOW_DISTANCE};
 use retro_abi::log::{Event, MapKind, RegisterSet, register};
-use retro_testkit::compare::{Ending, Outcome};
+use retro_testkit::compare::{Ending, Outcome, assert_orderly};
 
 use crate::forged::{CODE, Forged, LOOP, STACK, THREAD};
-use crate::{Place, assert_orderly, text};
+use crate::{Place, text};
 
 /// No case takes longer; nearly all take a fraction of a second.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -186,11 +186,18 @@ impl Log<'_> {
                 return Ok(());
             }
             *relative = before;
-            self.open[at] = None;
-            self.next[at] = (index + 1) % stream.chunks();
-            chunk.state.store(chunk_state::FULL, Ordering::Release);
-            self.channel.ring();
+            self.publish(stream);
         }
+    }
+
+    /// Hands the chunk over that is being filled.
+    pub fn publish(&mut self, stream: Stream) {
+        let (at, index) = (stream as usize, self.next[stream as usize]);
+        self.open[at] = None;
+        self.next[at] = (index + 1) % stream.chunks();
+        let chunk = &self.memory.header().chunks(stream)[index];
+        chunk.state.store(chunk_state::FULL, Ordering::Release);
+        self.channel.ring();
     }
 
     /// Ends the log.

@@ -41,6 +41,8 @@ fn main() {
         ["guest", place, "nameless"] => nameless(place),
         ["guest", place, "late", milliseconds] => late(place, number(milliseconds)),
         ["guest", place, "fill"] => fill(place),
+        ["guest", place, "replaced"] => replaced(place),
+        ["guest", place, "ahead", chunk] => ahead(place, chunk == &"full"),
         ["guest", _, "silent", status] => exit(number(status) as i32),
         ["guest", place, "churn", processes] => churn(place, number(processes)),
         _ => panic!("unknown arguments {arguments:?}"),
@@ -208,6 +210,32 @@ fn late(place: &str, milliseconds: u64) {
         exit(0)
     }
     first.end(ended::EXITED, 0);
+}
+
+/// Begins the log of a program that it has executed, and has no time to end that of the program before.
+fn replaced(place: &str) {
+    let channel = Channel::open(place);
+    let _before = channel.begin(Origin::First).unwrap();
+    let _after = channel.begin(Origin::Exec).unwrap();
+    wait_for_the_end();
+}
+
+/// Logs something in the middle of a block, at 1000, that the clock counts later.
+fn ahead(place: &str, fills_chunk: bool) {
+    let channel = Channel::open(place);
+    let mut log = channel.begin(Origin::First).unwrap();
+    log.memory().header().clocks[0].store(1000, Ordering::Relaxed);
+    log.event(Stream::Main, &Event::SyscallExit { result: 1 }).unwrap();
+    log.memory().header().clocks[0].store(990, Ordering::Relaxed);
+    if fills_chunk {
+        log.publish(Stream::Main);
+    }
+    wait_for_the_end();
+}
+
+fn wait_for_the_end() {
+    println!("started {}", std::process::id());
+    std::thread::sleep(Duration::from_secs(60));
 }
 
 /// Writes far more than a small disk holds, and goes on when told that recording has stopped.

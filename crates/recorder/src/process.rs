@@ -8,6 +8,8 @@
 //! 1. Nothing in the slot is trusted: numbers are bounded before they are used, and the number of the log,
 //!    the process id and the origin are read once.
 //! 2. A byte of the log is taken once, and taken bytes are whole events.
+//! 3. While the process lives, the chunk with its newest event is not taken: if it is killed, that event may be ahead
+//!    of its clock, and then says how far it came.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -36,7 +38,7 @@ struct Cursor {
     chunk: usize,
     /// Bytes of it that have been taken.
     taken: usize,
-    /// Time that the next event counts from, if some have been taken.
+    /// Time that the next event counts from.
     base_time: u64,
     /// Sequence number of the next segment.
     sequence: u64,
@@ -196,6 +198,11 @@ impl Recorded {
         self.died.is_some() && self.end() == ProcessEnd::Unknown
     }
 
+    /// Whether the process died before its log was complete.
+    fn vanished(&self) -> bool {
+        self.died.is_some() && self.state() != slot_state::ENDED
+    }
+
     /// Since when it is known to be dead.
     pub fn dead_for(&self) -> Duration {
         self.died.map_or(Duration::ZERO, |at| at.elapsed())
@@ -218,7 +225,7 @@ impl Recorded {
             parent: (identity.origin != Some(Origin::First)).then_some(identity.parent),
             origin: identity.origin,
             pid: identity.pid.max(0) as u32,
-            time: header.time(),
+            time: self.time(),
             end: self.end(),
             counts: Counts::from_channel(&header.counts),
         })
@@ -226,7 +233,14 @@ impl Recorded {
 
     /// Instructions that it executed in this log.
     pub fn instructions(&self) -> u64 {
-        self.slot.header().time().saturating_sub(self.first_time.unwrap_or(0))
+        self.time().saturating_sub(self.first_time.unwrap_or(0))
+    }
+
+    /// Time at its end. A block is counted as a whole, so the clock of a process that was killed inside of one may be
+    /// behind what it had logged.
+    fn time(&self) -> u64 {
+        let newest_event = self.cursors[Stream::Main as usize].base_time;
+        self.slot.header().time().max(newest_event)
     }
 
     /// Gives up the slot.
@@ -251,7 +265,7 @@ impl Taker<'_> {
         let mut took = false;
         // One round at most, so that one process cannot keep the others waiting.
         for _ in 0..Stream::Main.chunks() {
-            if self.chunk_state(Stream::Main) != chunk_state::FULL {
+            if self.chunk_state(Stream::Main) != chunk_state::FULL || self.holds_newest_event() {
                 break;
             }
             self.code_so_far()?;
@@ -279,6 +293,13 @@ impl Taker<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// Whether the next chunk of the main stream is its last: the engine has not begun another yet.
+    fn holds_newest_event(&self) -> bool {
+        let chunks = self.process.slot.header().chunks(Stream::Main);
+        let next = self.process.cursors[Stream::Main as usize].chunk + 1;
+        chunks[next % chunks.len()].state.load(Ordering::Acquire) == chunk_state::FREE
     }
 
     fn code_so_far(&mut self) -> Result<(), NoBuffer> {
@@ -319,7 +340,11 @@ impl Taker<'_> {
         let committed = chunk.committed.load(Ordering::Acquire) as usize;
         let chunk_base = chunk.base_time.load(Ordering::Relaxed);
         let interval = chunk.interval.load(Ordering::Relaxed);
-        let cursor = self.process.cursors[stream as usize];
+        let cursor = &mut self.process.cursors[stream as usize];
+        if cursor.taken == 0 {
+            cursor.base_time = chunk_base;
+        }
+        let cursor = *cursor;
         let Some(length) = committed.min(stream.chunk_size()).checked_sub(cursor.taken) else {
             return Ok(());
         };
@@ -335,13 +360,12 @@ impl Taker<'_> {
             self.pipeline.give_back(buffer);
             return Err(NoBuffer);
         }
-        let base_time = if cursor.taken == 0 { chunk_base } else { cursor.base_time };
-        let head =
-            ChunkHead { log: identity.log, stream, sequence: cursor.sequence, base_time, interval };
+        let Cursor { sequence, base_time, .. } = cursor;
+        let head = ChunkHead { log: identity.log, stream, sequence, base_time, interval };
         let next_base = match stream {
-            Stream::Code => end_time(bytes, base_time),
             // Never taken in parts: the addresses of loads count from the start of a chunk.
-            Stream::Main => base_time,
+            Stream::Main if !self.process.vanished() => base_time,
+            Stream::Main | Stream::Code => end_time(bytes, base_time),
         };
         self.pipeline.chunk(head, buffer, length);
         if stream == Stream::Main {

@@ -74,6 +74,8 @@ struct Recorder {
     last_sweep: Instant,
     /// Numbers of the logs seen so far.
     logs: HashSet<u64>,
+    /// Those whose process has executed another program, which has begun a log.
+    replaced: HashSet<u64>,
     first_pid: Option<i32>,
     guest: Guest,
     closed: bool,
@@ -119,6 +121,7 @@ impl Recorder {
             last_tick: now,
             last_sweep: now,
             logs: HashSet::new(),
+            replaced: HashSet::new(),
             first_pid: None,
             guest: Guest::Runs,
             closed: false,
@@ -138,12 +141,13 @@ impl Recorder {
             if self.pipeline.failure().is_some() && !self.closed {
                 self.close();
             }
+            // What the supervisor was told last.
+            let told = self.slots.len();
             self.tick();
             self.discover();
-            let before = self.slots.len();
             let busy = self.drain();
             let over = self.guest != Guest::Runs;
-            if over && before != self.slots.len() {
+            if over && told != self.slots.len() {
                 line.mention(&Report::Remaining(self.slots.len() as u64));
             }
             let quiet = over && self.slots.is_empty();
@@ -244,19 +248,33 @@ impl Recorder {
         }
     }
 
+    /// Reads who writes the logs that have begun.
+    fn identify(&mut self) {
+        for process in self.slots.values_mut() {
+            let Some(identity) = process.look(&self.watcher) else { continue };
+            if !self.logs.insert(identity.log) {
+                process.refused = true;
+                self.summary.damaged += 1;
+                continue;
+            }
+            match identity.origin {
+                Some(Origin::First) => {
+                    self.first_pid.get_or_insert(identity.pid);
+                }
+                Some(Origin::Exec) => {
+                    self.replaced.insert(identity.parent);
+                }
+                Some(Origin::Fork) | None => {}
+            }
+        }
+    }
+
     /// Takes a round of what there is to take. Returns whether there may be more.
     fn drain(&mut self) -> bool {
+        self.identify();
         let mut busy = false;
         let (mut over, mut returned) = (Vec::new(), Vec::new());
         for process in self.slots.values_mut() {
-            if let Some(identity) = process.look(&self.watcher) {
-                if !self.logs.insert(identity.log) {
-                    process.refused = true;
-                    self.summary.damaged += 1;
-                } else if identity.origin == Some(Origin::First) {
-                    self.first_pid.get_or_insert(identity.pid);
-                }
-            }
             match process.step(&self.channel, &self.pipeline, self.closed) {
                 Step::Idle | Step::Starved => {}
                 Step::Took => busy = true,
@@ -268,6 +286,11 @@ impl Recorder {
             // It may be another's by now: then it is found again.
             self.slots.remove(&index);
         }
+        if over.iter().any(|index| self.slots[index].ended_silently()) {
+            // Whatever the dead have begun must be known before it is said how they ended.
+            self.sweep();
+            self.identify();
+        }
         for index in over {
             self.end_process(index);
         }
@@ -277,8 +300,11 @@ impl Recorder {
     /// Ends the log of a process of which everything is taken.
     fn end_process(&mut self, index: usize) {
         let Some(process) = self.slots.remove(&index) else { return };
-        let pid = process.identity().map(|identity| identity.pid);
-        let silent_guest = process.ended_silently() && pid.is_some() && pid == self.first_pid;
+        let silent = process.ended_silently();
+        // Killed right after it had executed another program, which had no time to end the log of the one before.
+        let replaced = silent && process.identity().is_some_and(|i| self.replaced.contains(&i.log));
+        let is_guest = process.identity().is_some_and(|i| Some(i.pid) == self.first_pid);
+        let silent_guest = silent && is_guest && !replaced;
         if silent_guest
             && self.guest == Guest::Runs
             && process.dead_for() < PATIENCE_WITH_SUPERVISOR
@@ -288,7 +314,9 @@ impl Recorder {
         }
         self.summary.log_bytes += process.taken_bytes;
         if let Some(mut summary) = process.summary().filter(|_| !process.refused) {
-            if let (true, Guest::Ended(ending)) = (silent_guest, self.guest) {
+            if replaced {
+                summary.end = ProcessEnd::Executed;
+            } else if let (true, Guest::Ended(ending)) = (silent_guest, self.guest) {
                 summary.end = match ending {
                     Ending::Exited(status) => ProcessEnd::Exited(status as u32),
                     Ending::Killed(signal) => ProcessEnd::Signalled(signal as u32),

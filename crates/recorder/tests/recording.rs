@@ -222,6 +222,39 @@ fn everything_that_a_killed_guest_said_is_recorded() {
 }
 
 #[test]
+fn a_program_killed_right_after_it_replaced_another_has_replaced_it() {
+    for delay in delays() {
+        let (_root, directory) = place();
+        let mut run = Run::start(&directory, "replaced");
+        let guest = run.guest();
+        sleep(delay);
+        kill(guest, Signal::SIGKILL).unwrap();
+        run.outcome();
+        let recording = Recording::open(&directory).unwrap();
+        let [before, after] = recording.processes() else { panic!("{:?}", recording.processes()) };
+        assert_eq!(before.summary.end, ProcessEnd::Executed);
+        assert_eq!(after.summary.end, ProcessEnd::Signalled(9));
+    }
+}
+
+#[test]
+fn a_guest_killed_inside_a_block_ends_no_earlier_than_its_last_event() {
+    for chunk in ["open", "full"] {
+        let (_root, directory) = place();
+        let mut run = Run::start(&directory, &format!("ahead {chunk}"));
+        let guest = run.guest();
+        // The recorder has taken what it takes while the guest lives.
+        sleep(Duration::from_millis(300));
+        kill(guest, Signal::SIGKILL).unwrap();
+        run.outcome();
+        let recording = Recording::open(&directory).unwrap();
+        let [process] = recording.processes() else { panic!("{:?}", recording.processes()) };
+        assert_eq!(process.summary.time, 1000, "in a chunk that is {chunk}");
+        assert_eq!(process.summary.counts.of_kind(Kind::SyscallExit).events, 1);
+    }
+}
+
+#[test]
 fn a_killed_recorder_leaves_whole_segments_and_an_undisturbed_guest() {
     let mut recorded = 0;
     for delay in delays() {

@@ -123,6 +123,22 @@ pub fn assert_same(native: &Outcome, translated: &Outcome) {
     }
 }
 
+/// Fails the test unless a command of `retro` has ended by itself with one of the statuses that it uses, has said what
+/// failed if something did, and has neither panicked nor written anything that a terminal obeys.
+///
+/// # Panics
+/// When it has not.
+#[track_caller]
+pub fn assert_orderly(outcome: &Outcome, what: &str) {
+    let (status, stderr) = (outcome.status, String::from_utf8_lossy(&outcome.stderr));
+    assert!(matches!(status, Ending::Exited(0 | 1)), "{what}: {status:?}: {stderr}");
+    assert!(!stderr.contains("panicked"), "{what}: {stderr}");
+    let failed = status == Ending::Exited(1);
+    assert!(!failed || stderr.starts_with("retro: "), "{what}: {stderr}");
+    let obeyed = stderr.chars().find(|&c| c != '\n' && c.is_control());
+    assert_eq!(obeyed, None, "{what}: {stderr:?}");
+}
+
 /// Says in words where two runs differ; `None` when they do not.
 pub fn difference(native: &Outcome, translated: &Outcome) -> Option<String> {
     if native == translated {

@@ -218,19 +218,13 @@ fn address_of(context: &Context, decoded: &Instruction, operand: u32) -> u64 {
     decoded
         .virtual_address(operand, 0, |register, _, _| {
             Some(match register {
-                Register::FS => sys_fs_base(),
+                Register::FS => sys::fs_base(),
                 Register::GS => context.guest_gs_base,
                 Register::ES | Register::CS | Register::SS | Register::DS => 0,
                 _ => read_register(context, register),
             })
         })
         .unwrap_or(0)
-}
-
-fn sys_fs_base() -> u64 {
-    let mut base = 0u64;
-    let _ = sys::arch_prctl(sys::arch::GET_FS, &raw mut base as u64);
-    base
 }
 
 /// cpuid as this machine answers it, less what the engine does not carry: transactional memory, which

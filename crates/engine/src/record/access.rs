@@ -51,18 +51,29 @@ pub fn before(context: &mut Context, site: &Site) -> bool {
         let time = recorder.time().wrapping_add_signed(site.adjust as i64);
         recorder.prepare(context, &guest, time);
         recorder.in_access = is_masked(&guest) || guest.is_vsib();
+        recorder.loads_fs = loads_fs(&guest);
     });
     true
 }
 
+fn loads_fs(guest: &Instruction) -> bool {
+    match guest.mnemonic() {
+        Mnemonic::Mov | Mnemonic::Pop => guest.op0_register() == Register::FS,
+        mnemonic => mnemonic == Mnemonic::Lfs,
+    }
+}
+
 /// After it.
 pub fn after(context: &mut Context) {
-    with(|recorder| {
+    let loads_fs = with(|recorder| {
         recorder.in_access = false;
         recorder.finish_access();
+        recorder.loads_fs
     });
-    // It may have been a load of FS.
-    context.guest_fs_base = sys::fs_base();
+    // In a process that is not recorded, nobody remembers.
+    if loads_fs.unwrap_or(true) {
+        context.guest_fs_base = sys::fs_base();
+    }
 }
 
 /// Whether a fault at an instruction may be that of its check, which may touch more than the instruction does, or

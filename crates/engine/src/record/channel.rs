@@ -5,6 +5,7 @@
 
 use crate::context::CLOCK_PAGE;
 use crate::sys::{self, Result};
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 use linux_raw_sys::general as c;
 use retro_abi::channel::{self, Control, SlotHeader, Stream, chunk_state, slot_state};
@@ -25,8 +26,7 @@ pub struct Channel {
 impl Channel {
     /// Maps the recorder's file.
     pub fn open(file: SharedFile) -> Result<Channel> {
-        let path = alloc::format!("/proc/{}/fd/{}\0", file.pid, file.fd);
-        let fd = sys::open(path.as_bytes(), c::O_RDWR | c::O_CLOEXEC, 0)?;
+        let fd = open_file(file)?;
         let base = sys::map_shared(channel::FILE_SIZE as u64, fd);
         sys::close(fd);
         let channel = Channel { base: base?, file };
@@ -36,6 +36,11 @@ impl Channel {
         }
         sys::advise(channel.base, channel::FILE_SIZE as u64, c::MADV_DONTDUMP);
         Ok(channel)
+    }
+
+    /// The recorder's file.
+    pub fn file(&self) -> SharedFile {
+        self.file
     }
 
     /// The control page.
@@ -77,11 +82,12 @@ impl Channel {
         claimed
     }
 
-    /// Marks another slot as ended: the program that wrote it has been replaced.
-    pub fn end(&self, slot: usize) {
+    /// Marks another slot as ended: the program that wrote it has been replaced. `how` is one of
+    /// [`ended`](channel::ended).
+    pub fn end(&self, slot: usize, how: u32) {
         if slot < channel::SLOTS {
             let header = self.header(slot);
-            header.ended.store(channel::ended::EXECUTED, Ordering::Relaxed);
+            header.ended.store(how, Ordering::Relaxed);
             header.state.store(slot_state::ENDED, Ordering::Release);
             self.ring();
         }
@@ -103,22 +109,23 @@ impl Channel {
 
     /// Whether a program executed now could open the file again.
     pub fn is_reachable(&self) -> bool {
-        let path = alloc::format!("/proc/{}/fd/{}\0", self.file.pid, self.file.fd);
-        match sys::open(path.as_bytes(), c::O_RDWR | c::O_CLOEXEC, 0) {
-            Ok(fd) => {
-                sys::close(fd);
-                true
-            }
-            Err(_) => false,
-        }
+        open_file(self.file).map(sys::close).is_ok()
     }
 
     /// Whether the recorder has died. A zombie still has its process id, but no open files.
     fn recorder_is_gone(&self) -> bool {
-        let path = alloc::format!("/proc/{}/fd/{}\0", self.file.pid, self.file.fd);
         let mut buffer = [0u8; 16];
-        matches!(sys::read_link(path.as_bytes(), &mut buffer), Err(sys::Errno::ENOENT))
+        matches!(sys::read_link(&path_of(self.file), &mut buffer), Err(sys::Errno::ENOENT))
     }
+}
+
+/// Where another process's open file is, ending in NUL.
+fn path_of(file: SharedFile) -> Vec<u8> {
+    alloc::format!("/proc/{}/fd/{}\0", file.pid, file.fd).into_bytes()
+}
+
+fn open_file(file: SharedFile) -> Result<i32> {
+    sys::open(&path_of(file), c::O_RDWR | c::O_CLOEXEC, 0)
 }
 
 /// The process id as others see it: the one of the namespace that /proc shows.
@@ -215,11 +222,12 @@ impl Writer {
         let len = Encoder::new(out).event(time, event, &mut writer.relative);
         writer.at += len;
         self.bytes += len as u64;
-        let chunk = &self.header.chunks(stream)[writer.chunk];
-        chunk.committed.store(writer.at as u32, Ordering::Release);
+        // Counted first: whatever kills the process, the counts cover what is committed.
         let kind = event.kind() as usize;
         bump(&self.header.counts.events[kind], 1);
         bump(&self.header.counts.bytes[kind], len as u64);
+        let chunk = &self.header.chunks(stream)[writer.chunk];
+        chunk.committed.store(writer.at as u32, Ordering::Release);
     }
 
     /// Hands the current chunk over and takes the next.

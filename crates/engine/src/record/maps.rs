@@ -43,7 +43,7 @@ fn change(kind: MapKind, start: u64, len: u64, prot: u32) {
         if kind != MapKind::Protect {
             clear(start, len);
         }
-        recorder.event(Event::Map { kind, start, len, prot, flags: 0, file: 0, offset: 0 });
+        recorder.log_map(kind, start, len, prot);
     });
 }
 
@@ -79,7 +79,7 @@ pub fn moved(from: u64, old_len: u64, to: u64, new_len: u64, prot: u32, keeps_ol
             };
             if len != 0 {
                 clear(start, len);
-                recorder.event(Event::Map { kind, start, len, prot, flags: 0, file: 0, offset: 0 });
+                recorder.log_map(kind, start, len, prot);
             }
             return;
         }
@@ -88,16 +88,7 @@ pub fn moved(from: u64, old_len: u64, to: u64, new_len: u64, prot: u32, keeps_ol
         if carried != 0 && !keeps_old {
             shadow::relocate(from, to, carried);
         }
-        let event = Event::Map {
-            kind: MapKind::Map,
-            start: to,
-            len: new_len,
-            prot,
-            flags: 0,
-            file: 0,
-            offset: 0,
-        };
-        recorder.event(event);
+        recorder.log_map(MapKind::Map, to, new_len, prot);
         if keeps_old {
             return;
         }
@@ -113,20 +104,16 @@ pub fn moved(from: u64, old_len: u64, to: u64, new_len: u64, prot: u32, keeps_ol
         if old_len > carried {
             clear(from + carried, old_len - carried);
         }
-        let kind = MapKind::Unmap;
-        recorder.event(Event::Map {
-            kind,
-            start: from,
-            len: old_len,
-            prot: 0,
-            flags: 0,
-            file: 0,
-            offset: 0,
-        });
+        recorder.log_map(MapKind::Unmap, from, old_len, 0);
     });
 }
 
 impl Recorder {
+    /// Logs a change that has nothing to do with a file.
+    pub(super) fn log_map(&mut self, kind: MapKind, start: u64, len: u64, prot: u32) {
+        self.event(Event::Map { kind, start, len, prot, flags: 0, file: 0, offset: 0 });
+    }
+
     /// Number of an open file plus one, logged when it is new.
     fn file(&mut self, fd: i32) -> u64 {
         let Ok(status) = sys::file_status(fd) else { return 0 };

@@ -49,6 +49,7 @@ use crate::signals::{Arrived, PENDING_DEADLINE, TRAP_FLAG};
 use channel::{Writer, bump32};
 use core::sync::atomic::{AtomicBool, Ordering};
 use retro_abi::channel::Stream;
+use retro_abi::layout::PAGE;
 use retro_abi::log::{Event, MAX_BYTES, RegisterSet, check_sum, register};
 use retro_abi::stats::Stats;
 use weave::{NO_REGISTER, Site};
@@ -77,6 +78,10 @@ pub struct Recorder {
     written: alloc::vec::Vec<(u64, usize)>,
     /// Whether there is such an instruction under way.
     in_access: bool,
+    /// Whether the last instruction of that kind changes the FS base.
+    loads_fs: bool,
+    /// Room for a page of memory that is compared with the shadow.
+    page: alloc::vec::Vec<u8>,
     intervals: intervals::Intervals,
     /// The thread that ran last.
     thread: u32,
@@ -170,7 +175,6 @@ impl Recorder {
     /// Logs where memory and shadow differ and makes them equal, at the time of the instruction that reads it.
     fn mend(&mut self, time: u64, address: u64, len: u64) {
         const LINE: u64 = 64;
-        const PAGE: u64 = 4096;
         let start = address & !(LINE - 1);
         let Some(end) = address.checked_add(len) else { return };
         let mut end = end.next_multiple_of(LINE);
@@ -185,34 +189,36 @@ impl Recorder {
             return;
         }
         let mut at = start;
-        let mut buffer = [0u8; PAGE as usize];
         while at < end {
             let want = (end - at).min(PAGE - at % PAGE) as usize;
-            let piece = &mut buffer[..want];
-            let got = crate::guest_memory::read_partial(at, piece);
-            self.mend_piece(time, at, &buffer[..got]);
+            self.mend_within_page(time, at, want);
             at += want as u64;
         }
     }
 
     /// Mends a range up to its first byte that cannot be read.
     fn mend_readable(&mut self, time: u64, address: u64, len: u64) {
-        const PAGE: u64 = 4096;
         let Some(end) = address.checked_add(len) else { return };
         if !shadow::covers(address, end) {
             return;
         }
-        let mut buffer = [0u8; PAGE as usize];
         let mut at = address;
         while at < end {
             let want = (end - at).min(PAGE - at % PAGE) as usize;
-            let got = crate::guest_memory::read_partial(at, &mut buffer[..want]);
-            self.mend_piece(time, at, &buffer[..got]);
-            if got < want {
+            if self.mend_within_page(time, at, want) < want {
                 return;
             }
             at += want as u64;
         }
+    }
+
+    /// Mends a range that is no longer than a page, up to its first byte that cannot be read; returns how much that is.
+    fn mend_within_page(&mut self, time: u64, address: u64, len: usize) -> usize {
+        let mut page = core::mem::take(&mut self.page);
+        let got = crate::guest_memory::read_partial(address, &mut page[..len]);
+        self.mend_piece(time, address, &page[..got]);
+        self.page = page;
+        got
     }
 
     /// `bytes` are what memory holds at `address`.
@@ -285,6 +291,11 @@ pub fn check_of(registers: &Registers) -> u32 {
     values[16] = registers.rip;
     values[17] = registers.rflags;
     check_sum(&values)
+}
+
+/// The arguments of a system call that is about to be made.
+pub fn syscall_arguments(registers: &Registers) -> [u64; 6] {
+    [Gpr::Rdi, Gpr::Rsi, Gpr::Rdx, Gpr::R10, Gpr::R8, Gpr::R9].map(|r| registers.get(r))
 }
 
 /// All registers of a thread.
@@ -437,8 +448,7 @@ impl Events for Record {
     fn syscall_entry(&self, context: &mut Context, _: &Stats) {
         let registers = &context.registers;
         let number = registers.get(Gpr::Rax);
-        let args =
-            [Gpr::Rdi, Gpr::Rsi, Gpr::Rdx, Gpr::R10, Gpr::R8, Gpr::R9].map(|r| registers.get(r));
+        let args = syscall_arguments(registers);
         let check = check_of(registers);
         context.in_syscall = number as u32 + 1;
         with(|recorder| {

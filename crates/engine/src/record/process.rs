@@ -15,10 +15,7 @@ use linux_raw_sys::general as c;
 use retro_abi::channel::{CLOCKS, Origin, Stream, ended, slot_state};
 use retro_abi::config::{Config, PreviousLog, SharedFile};
 use retro_abi::layout::{PAGE, SHADOW_DISTANCE};
-use retro_abi::log::{Event, MAX_BYTES};
-
-/// The recorder's file, for programs that the guest executes. Packed: process id and descriptor.
-static FILE: AtomicU64 = AtomicU64::new(0);
+use retro_abi::log::{Event, MAX_BYTES, MapKind};
 
 /// What a process tells about itself.
 pub struct Program<'a> {
@@ -34,22 +31,22 @@ pub struct Program<'a> {
 pub fn begin(config: &Config, program: &Program) -> Result<()> {
     let Some(file) = config.channel else { return Ok(()) };
     let channel = Channel::open(file)?;
-    // No signal may end the process between its own log's beginning and the end of the one it replaces.
+    // No signal should end the process between its own log's beginning and the end of the one it replaces. If SIGKILL
+    // does, the recorder sees from the one that the other's program was replaced.
     let mask = sys::set_signal_mask(!0);
     let begun = begin_log(config, program, channel);
     if begun.is_err() {
         channel.control().unrecorded.fetch_add(1, Ordering::Relaxed);
     }
     if let Some(PreviousLog { slot, replaces: true, .. }) = config.previous {
-        channel.end(slot as usize);
+        let how = if begun.is_ok() { ended::EXECUTED } else { ended::STOPPED };
+        channel.end(slot as usize, how);
     }
     sys::set_signal_mask(mask);
     begun
 }
 
 fn begin_log(config: &Config, program: &Program, channel: Channel) -> Result<()> {
-    let Some(file) = config.channel else { return Ok(()) };
-    FILE.store((file.pid as u64) << 32 | file.fd as u64, Ordering::Relaxed);
     shadow::create()?;
     create_window()?;
     let control = channel.control();
@@ -73,6 +70,8 @@ fn begin_log(config: &Config, program: &Program, channel: Channel) -> Result<()>
         ahead: Ahead::default(),
         written: Vec::new(),
         in_access: false,
+        loads_fs: false,
+        page: alloc::vec![0; PAGE as usize],
         intervals: Intervals::new(control.interval.load(Ordering::Relaxed)),
         thread: sys::gettid() as u32,
     };
@@ -278,10 +277,8 @@ pub fn begin_fork(context: &mut Context, reserved: Option<Reserved>) {
     let engine = engine();
     with(|recorder| {
         for mapping in engine.space.mappings() {
-            let (start, len, prot) = (mapping.start, mapping.end - mapping.start, mapping.prot);
-            let kind = retro_abi::log::MapKind::Map;
-            let event = Event::Map { kind, start, len, prot, flags: 0, file: 0, offset: 0 };
-            recorder.event(event);
+            let len = mapping.end - mapping.start;
+            recorder.log_map(MapKind::Map, mapping.start, len, mapping.prot);
         }
         recorder.begin_interval(context, 0);
     });
@@ -327,10 +324,11 @@ impl Recorder {
 
     fn finish(&mut self, space: &AddressSpace, how: u32, code: u32) {
         self.log_memory_sums(space);
-        self.event(Event::End { how, code });
+        // Before the event: whatever kills the process, the header agrees with a log that says how it ends.
         let header = self.writer.header();
         header.end_code.store(code, Ordering::Relaxed);
         header.ended.store(how, Ordering::Relaxed);
+        self.event(Event::End { how, code });
         self.writer.end();
     }
 
@@ -373,8 +371,6 @@ pub fn killed(signal: u32) {
 
 /// What the engine of the next program must know.
 pub fn for_exec(borrowed: bool) -> Option<(SharedFile, PreviousLog)> {
-    let packed = FILE.load(Ordering::Relaxed);
-    let file = SharedFile { pid: (packed >> 32) as i32, fd: packed as u32 as i32 };
     let engine = engine();
     with(|recorder| {
         if !borrowed {
@@ -390,7 +386,7 @@ pub fn for_exec(borrowed: bool) -> Option<(SharedFile, PreviousLog)> {
             }
             return None;
         }
-        Some((file, PreviousLog { slot, log: recorder.log, replaces: !borrowed }))
+        Some((channel.file(), PreviousLog { slot, log: recorder.log, replaces: !borrowed }))
     })
     .flatten()
 }

@@ -9,6 +9,7 @@ use super::weave::Site;
 use super::with;
 use crate::context::{Context, Gpr, Registers};
 use crate::guest_memory as guest;
+use crate::signals::frame::write_over_code;
 use crate::signals::{self, Fault};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use retro_abi::layout::PAGE;
@@ -113,15 +114,8 @@ pub fn execute(context: &mut Context, guest: &Instruction, site: &Site) -> bool 
     match work.run(context, one_by_one) {
         Ok(Left::Nothing) => true,
         Ok(Left::More) => {
-            context.registers.rip = site.pc;
-            context.unsettled = site.adjust as i32;
-            super::settle(context);
-            super::registers_changed(&before, &context.registers);
-            written_so_far(&before, &context.registers);
-            context.inside = false;
             context.trap_armed = false;
-            signals::deliver_fault(context, &Fault::step(site.pc).into());
-            false
+            fail(context, site, Fault::step(site.pc), &before)
         }
         Err(Failed) => {
             // The rest of it, which faults at once, does so as the processor sees fit.
@@ -230,33 +224,30 @@ impl Work {
 
     fn run(&self, context: &mut Context, one_by_one: bool) -> Result<Left, Failed> {
         let mut done = false;
+        let mut buffer = [0u8; PIECE];
         while context.registers.get(Gpr::Rcx) & self.mask() != 0 {
             if one_by_one && core::mem::replace(&mut done, true) {
                 return Ok(Left::More);
             }
             let count = if one_by_one { 1 } else { self.piece(context) };
-            let len = (count * self.width) as usize;
-            let mut buffer = [0u8; PIECE];
+            let bytes = &mut buffer[..(count * self.width) as usize];
             match self.action {
                 Action::Move => {
-                    let bytes = &mut buffer[..len];
                     self.load(self.source(context), bytes)?;
                     self.store(self.destination(context), bytes)?;
                     self.advance(context, count);
                 }
                 Action::Store => {
                     let value = context.registers.get(Gpr::Rax).to_le_bytes();
-                    let bytes = &mut buffer[..len];
                     fill(bytes, &value[..self.width as usize]);
                     self.store(self.destination(context), bytes)?;
                     self.advance(context, count);
                 }
                 Action::Load => {
-                    let bytes = &mut buffer[..len];
                     self.load(self.source(context), bytes)?;
                     let mut value = context.registers.get(Gpr::Rax).to_le_bytes();
                     let width = self.width as usize;
-                    value[..width].copy_from_slice(&bytes[len - width..]);
+                    value[..width].copy_from_slice(&bytes[bytes.len() - width..]);
                     if width == 4 {
                         value[4..].fill(0);
                     }
@@ -264,7 +255,7 @@ impl Work {
                     self.advance(context, count);
                 }
                 Action::Compare | Action::Scan => {
-                    if self.compare(context, count)? {
+                    if self.compare(context, bytes)? {
                         break;
                     }
                 }
@@ -273,23 +264,24 @@ impl Work {
         Ok(Left::Nothing)
     }
 
-    /// Compares up to `count` elements; true if the instruction ends.
-    fn compare(&self, context: &mut Context, count: u64) -> Result<bool, Failed> {
-        let len = (count * self.width) as usize;
+    /// Compares the elements that fit into `left`, up to one that ends the instruction; says whether there is one.
+    fn compare(&self, context: &mut Context, left: &mut [u8]) -> Result<bool, Failed> {
         let width = self.width as usize;
-        let (mut left, mut right) = ([0u8; PIECE], [0u8; PIECE]);
+        let count = left.len() / width;
+        let mut right = [0u8; PIECE];
+        let right = &mut right[..left.len()];
         if self.action == Action::Compare {
-            self.load(self.source(context), &mut left[..len])?;
+            self.load(self.source(context), left)?;
         } else {
             let value = context.registers.get(Gpr::Rax).to_le_bytes();
-            fill(&mut left[..len], &value[..width]);
+            fill(left, &value[..width]);
         }
-        self.load(self.destination(context), &mut right[..len])?;
-        let stops = (0..count as usize).find(|&i| {
+        self.load(self.destination(context), right)?;
+        let stops = (0..count).find(|&i| {
             let at = i * width..(i + 1) * width;
             (left[at.clone()] == right[at]) != self.while_equal
         });
-        let done = stops.map_or(count as usize, |i| i + 1);
+        let done = stops.map_or(count, |i| i + 1);
         let last = (done - 1) * width..done * width;
         let number = |bytes: &[u8]| {
             let mut all = [0u8; 8];
@@ -324,10 +316,12 @@ impl Work {
             // One element across two pages: both must take it.
             for at in [address, last] {
                 let mut probe = [0u8];
-                guest::read(at, &mut probe).and_then(|()| write(at, &probe)).map_err(|_| Failed)?;
+                guest::read(at, &mut probe)
+                    .and_then(|()| write_over_code(at, &probe))
+                    .map_err(|_| Failed)?;
             }
         }
-        write(address, bytes).map_err(|_| Failed)?;
+        write_over_code(address, bytes).map_err(|_| Failed)?;
         if shadow::covers(address, address + bytes.len() as u64) {
             shadow::bytes(address, bytes.len()).copy_from_slice(bytes);
         }
@@ -352,15 +346,6 @@ fn fill(bytes: &mut [u8], element: &[u8]) {
     let rest = words.into_remainder();
     let len = rest.len();
     rest.copy_from_slice(&word[..len]);
-}
-
-/// Writes guest memory, giving code pages back where the engine had protected them.
-fn write(address: u64, bytes: &[u8]) -> crate::sys::Result<()> {
-    if guest::write(address, bytes).is_ok() {
-        return Ok(());
-    }
-    crate::dispatch::unprotect_all_code();
-    guest::write(address, bytes)
 }
 
 /// The arithmetic flags of `cmp left, right`.

@@ -172,11 +172,11 @@ pub fn push(context: &mut Context, arrived: &Arrived, action: &SigAction) -> Res
         mask: context.signals.mask,
         info: arrived.info,
     };
-    write_over_code(context, fpstate, &area.0[..size + 4])?;
+    write_over_code(fpstate, &area.0[..size + 4])?;
     // SAFETY: `Frame` is plain data without padding that matters.
     let bytes =
         unsafe { core::slice::from_raw_parts((&raw const frame).cast::<u8>(), size_of::<Frame>()) };
-    write_over_code(context, at, bytes)?;
+    write_over_code(at, bytes)?;
     record::wrote(fpstate, size as u64 + 4);
     record::wrote(at, bytes.len() as u64);
 
@@ -199,7 +199,7 @@ pub fn push(context: &mut Context, arrived: &Arrived, action: &SigAction) -> Res
 }
 
 /// Writes guest memory even where the engine has write-protected it because code is there.
-fn write_over_code(_: &mut Context, address: u64, bytes: &[u8]) -> Result<()> {
+pub fn write_over_code(address: u64, bytes: &[u8]) -> Result<()> {
     if guest::write(address, bytes).is_ok() {
         return Ok(());
     }
