@@ -1,0 +1,175 @@
+//! What of a volume's files is complete.
+//!
+//! A volume is built for minutes, and may be killed at any moment. Its files only grow; now and then all of
+//! them are committed, and their lengths go into the manifest, which is replaced as a whole. What lies behind those lengths does
+//! not count.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+use crate::page_versions::Committed;
+
+const NAME: &str = "manifest";
+
+/// Format of the whole index. Another one is built anew.
+const FORMAT: &str = "retro-index 1";
+
+/// The lengths up to which files are complete, and what for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    /// When the interval begins and ends, as far as was known.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Instructions of a window.
+    pub(crate) window_size: u64,
+    /// Windows that are complete.
+    pub(crate) windows: u32,
+    /// Whether these are all.
+    pub(crate) has_all_windows: bool,
+    /// Whether everything that belongs to them is there, too.
+    pub(crate) is_complete: bool,
+    pub(crate) window_table: u64,
+    pub(crate) pages: Committed,
+    pub(crate) words: u64,
+    pub(crate) code: u64,
+    pub(crate) pieces: u64,
+    pub(crate) calls: u64,
+    /// Zero while they are not there.
+    pub(crate) rows: u64,
+    pub(crate) row_kinds: u64,
+    pub(crate) reads: u64,
+}
+
+impl Manifest {
+    fn fields(&mut self) -> [(&'static str, &mut u64); 12] {
+        [
+            ("start", &mut self.start),
+            ("end", &mut self.end),
+            ("window-size", &mut self.window_size),
+            ("window-table", &mut self.window_table),
+            ("pages", &mut self.pages.contents),
+            ("changed-pages", &mut self.pages.changed),
+            ("words", &mut self.words),
+            ("code", &mut self.code),
+            ("pieces", &mut self.pieces),
+            ("calls", &mut self.calls),
+            ("rows", &mut self.rows),
+            ("row-kinds", &mut self.row_kinds),
+        ]
+    }
+
+    pub(crate) fn empty(start: u64, end: u64, window_size: u64) -> Manifest {
+        Manifest {
+            start,
+            end,
+            window_size,
+            windows: 0,
+            has_all_windows: false,
+            is_complete: false,
+            window_table: 0,
+            pages: Committed { contents: 0, changed: 0 },
+            words: 0,
+            code: 0,
+            pieces: 0,
+            calls: 0,
+            rows: 0,
+            row_kinds: 0,
+            reads: 0,
+        }
+    }
+
+    /// Of a volume; none if it was never begun.
+    pub(crate) fn load(volume: &Path) -> Result<Option<Manifest>, Error> {
+        let path = volume.join(NAME);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(Error::Manifest(path));
+            }
+            Err(source) => return Err(Error::io("read", &path, source)),
+        };
+        Manifest::parse(&text).map(Some).ok_or(Error::Manifest(path))
+    }
+
+    fn parse(text: &str) -> Option<Manifest> {
+        let (body, sum) = text.trim_end().rsplit_once("\nsum ")?;
+        if u32::from_str_radix(sum, 16).ok()? != crc32fast::hash(body.as_bytes()) {
+            return None;
+        }
+        let mut lines = body.lines();
+        if lines.next()? != FORMAT {
+            return None;
+        }
+        let mut manifest = Manifest::empty(0, 0, 0);
+        for line in lines {
+            let (name, value) = line.split_once(' ')?;
+            let value: u64 = value.parse().ok()?;
+            match name {
+                "windows" => manifest.windows = value.try_into().ok()?,
+                "all-windows" => manifest.has_all_windows = value != 0,
+                "complete" => manifest.is_complete = value != 0,
+                "reads" => manifest.reads = value,
+                _ => *manifest.fields().into_iter().find(|(known, _)| *known == name)?.1 = value,
+            }
+        }
+        Some(manifest)
+    }
+
+    /// Replaces the manifest of a volume.
+    pub(crate) fn store(mut self, volume: &Path) -> Result<(), Error> {
+        let mut text = format!("{FORMAT}\n");
+        for (name, value) in self.fields() {
+            text += &format!("{name} {value}\n");
+        }
+        let Manifest { windows, has_all_windows, is_complete, reads, .. } = self;
+        let (has_all, is_complete) = (u8::from(has_all_windows), u8::from(is_complete));
+        text += &format!("windows {windows}\nall-windows {has_all}\n");
+        text += &format!("complete {is_complete}\nreads {reads}");
+        text += &format!("\nsum {:08x}\n", crc32fast::hash(text.as_bytes()));
+        let path: PathBuf = volume.join(NAME);
+        let unfinished = path.with_extension("new");
+        let write = || -> io::Result<()> {
+            let mut file = File::create(&unfinished)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_data()?;
+            fs::rename(&unfinished, &path)
+        };
+        write().map_err(|source| Error::io("write", &path, source))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_comes_back_whole_or_not_at_all() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(Manifest::load(directory.path()).unwrap(), None);
+        let manifest = Manifest {
+            windows: 7,
+            is_complete: true,
+            calls: 99,
+            reads: 5,
+            ..Manifest::empty(5, 1 << 40, 1000)
+        };
+        manifest.store(directory.path()).unwrap();
+        assert_eq!(Manifest::load(directory.path()).unwrap(), Some(manifest));
+        let path = directory.path().join(NAME);
+        let text = fs::read_to_string(&path).unwrap();
+        for at in 0..text.len() {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] ^= 1;
+            fs::write(&path, &bytes).unwrap();
+            match Manifest::load(directory.path()) {
+                Err(Error::Manifest(_)) => {}
+                // The last character is white space.
+                Ok(Some(same)) if at + 1 == text.len() => assert_eq!(same, manifest),
+                other => panic!("byte {at}: {other:?}"),
+            }
+        }
+    }
+}

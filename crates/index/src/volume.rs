@@ -1,0 +1,169 @@
+//! A volume: the index of one interval of one log, open for questions.
+//!
+//! Intervals replay alone, so they are indexed alone: in parallel, in any order, and as soon as the recorder has
+//! begun the next. Everything here is about one interval; what spans several is put together by those who ask.
+//!
+//! ```text
+//! INDEX/LOG-INTERVAL/manifest        what is complete
+//!                    windows         when windows begin, and their threads
+//!                    pages, changed-pages   versions of pages, as of the starts of windows
+//!                    words           tree of sets: words of eight bytes that windows wrote, by number
+//!                    code, pieces    tree of counted sets: pieces of code that windows executed; the pieces
+//!                    calls           parentheses of every thread
+//!                    rows, row-kinds system calls, signals, mappings …; tree of counted sets of their kinds
+//!                    reads           tree of sets: words that windows read (if wanted)
+//! ```
+//!
+//! Version `n` of a page is that at the start of window `n`: version 0 is that at the start of the interval.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use retro_abi::replay::PIECE;
+use retro_replayer::{Memory, PAGE_SIZE, Piece as MemoryPiece, Snapshot, Start};
+
+use crate::Error;
+use crate::call_tree::CallTree;
+use crate::events::RowTable;
+use crate::manifest::Manifest;
+use crate::page_versions::{PageVersion, PageVersions};
+use crate::pieces::Pieces;
+use crate::set_tree::{SetKind, SetTree};
+use crate::windows::WindowTable;
+
+/// Bytes that each tree of sets may keep of what it has read.
+const TREE_CACHE: usize = 16 << 20;
+
+/// Bytes of page versions that are kept.
+const PAGE_CACHE: usize = 64 << 20;
+
+/// The directory of a volume.
+pub(crate) fn directory(index: &Path, log: u64, interval: u64) -> PathBuf {
+    index.join(format!("{log}-{interval}"))
+}
+
+/// The index of an interval.
+#[derive(Debug)]
+pub struct Volume {
+    /// The log.
+    pub log: u64,
+    /// The interval.
+    pub interval: u64,
+    /// When it begins.
+    pub start: u64,
+    /// When it ends.
+    pub end: u64,
+    /// When windows begin.
+    pub windows: WindowTable,
+    /// Contents of memory.
+    pub pages: Arc<PageVersions>,
+    /// Written words, by number.
+    pub words: SetTree,
+    /// Executed pieces of code, by number.
+    pub code: SetTree,
+    /// What they are.
+    pub pieces: Pieces,
+    /// Calls and returns.
+    pub calls: CallTree,
+    /// System calls and the like.
+    pub rows: RowTable,
+    /// Kinds of these.
+    pub row_kinds: SetTree,
+    /// Words that were read, by number, if that was wanted.
+    pub reads: Option<SetTree>,
+}
+
+impl Volume {
+    /// Opens a volume that is complete; none if it is not.
+    pub fn open(index: &Path, log: u64, interval: u64) -> Result<Option<Volume>, Error> {
+        let directory = directory(index, log, interval);
+        let Some(manifest) = Manifest::load(&directory)?.filter(|manifest| manifest.is_complete)
+        else {
+            return Ok(None);
+        };
+        let tree = |name: &str, kind: SetKind, committed: u64| {
+            SetTree::open(&directory.join(name), kind, committed, TREE_CACHE)
+        };
+        let pages = PageVersions::open(&directory, manifest.pages, PAGE_CACHE)?;
+        Ok(Some(Volume {
+            log,
+            interval,
+            start: manifest.start,
+            end: manifest.end,
+            windows: WindowTable::open(&directory.join("windows"), manifest.window_table)?,
+            pages: Arc::new(pages),
+            words: tree("words", SetKind::Plain, manifest.words)?,
+            code: tree("code", SetKind::Counted, manifest.code)?,
+            pieces: Pieces::open(&directory.join("pieces"), manifest.pieces)?,
+            calls: CallTree::open(&directory.join("calls"), manifest.calls)?,
+            rows: RowTable::open(&directory.join("rows"), manifest.rows)?,
+            row_kinds: tree("row-kinds", SetKind::Counted, manifest.row_kinds)?,
+            reads: match manifest.reads {
+                0 => None,
+                committed => Some(tree("reads", SetKind::Plain, committed)?),
+            },
+        }))
+    }
+
+    /// When a window begins and ends.
+    pub fn window_range(&self, window: u32) -> std::ops::Range<u64> {
+        let start = self.windows.start(window).unwrap_or(self.end);
+        start..self.windows.start(window + 1).unwrap_or(self.end)
+    }
+
+    /// The window in which the instruction at a time is.
+    pub fn window_of(&self, time: u64) -> u32 {
+        self.windows.window_of(time)
+    }
+
+    /// What a session needs to start at a window.
+    pub fn start_of(&self, window: u32) -> Result<Start, Error> {
+        let snapshot = self.windows.snapshot(window)?.ok_or(Error::NoWindow(window))?;
+        Ok(start(snapshot, &self.pages, window))
+    }
+
+    /// A page at the start of a window, as far as the interval knows it.
+    pub fn page(&self, address: u64, window: u32) -> Result<Option<PageVersion>, Error> {
+        Ok(self.pages.page(address, window)?)
+    }
+
+    /// Bytes that all its files take.
+    pub fn stored_bytes(index: &Path, log: u64, interval: u64) -> u64 {
+        let entries = fs::read_dir(directory(index, log, interval));
+        let lengths = entries.into_iter().flatten().flatten().filter_map(|entry| {
+            let metadata = entry.metadata().ok()?;
+            Some(metadata.len())
+        });
+        lengths.sum()
+    }
+}
+
+/// A start of a session with memory from page versions.
+pub(crate) fn start(snapshot: Snapshot, pages: &Arc<PageVersions>, window: u32) -> Start {
+    let memory = WindowMemory { pages: Arc::clone(pages), window };
+    Start { snapshot: Arc::new(snapshot), memory: Arc::new(memory) }
+}
+
+/// Memory at the start of a window.
+#[derive(Debug)]
+struct WindowMemory {
+    pages: Arc<PageVersions>,
+    window: u32,
+}
+
+impl Memory for WindowMemory {
+    fn piece(&self, address: u64) -> io::Result<MemoryPiece> {
+        let first = address & !(PIECE - 1);
+        let mut piece = MemoryPiece::default();
+        for index in 0..PIECE / PAGE_SIZE as u64 {
+            let page = self.pages.page(first + index * PAGE_SIZE as u64, self.window);
+            if let Some(version) = page.map_err(io::Error::other)? {
+                piece.mask |= 1 << index;
+                piece.bytes.extend_from_slice(&version.bytes[..]);
+            }
+        }
+        Ok(piece)
+    }
+}

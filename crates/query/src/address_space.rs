@@ -1,0 +1,218 @@
+//! How the address space of a process changed.
+//!
+//! The log tells every change ([`retro_index::events::Row::Map`]). They are gathered once for a process, and put together
+//! for any time by going through those before it. A forked process begins with what its parent had.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use retro_abi::channel::Stream;
+use retro_abi::log::{Event, MapKind};
+use retro_index::events::{Row, RowClass};
+
+use crate::run::{Process, Run, lock};
+use crate::{Error, Moment};
+
+/// A change of the address space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapChange {
+    /// When.
+    pub time: u64,
+    /// How.
+    pub kind: MapKind,
+    /// Where.
+    pub start: u64,
+    /// How much.
+    pub len: u64,
+    /// Rights, as `mmap` has them.
+    pub prot: u32,
+    /// Flags of `mmap`.
+    pub flags: u32,
+    /// The file, by number.
+    pub file: u64,
+    /// Where in the file; where from, if it moved.
+    pub offset: u64,
+}
+
+/// A mapping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// Its first address.
+    pub start: u64,
+    /// The address behind it.
+    pub end: u64,
+    /// Rights, as `mmap` has them.
+    pub prot: u32,
+    /// Flags of `mmap`.
+    pub flags: u32,
+    /// The file that it shows.
+    pub file: Option<Arc<PathBuf>>,
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// Since when it is there.
+    pub since: u64,
+}
+
+/// All changes of a process.
+#[derive(Debug, Default)]
+pub(crate) struct Timeline {
+    inherited: Vec<Mapping>,
+    changes: Vec<MapChange>,
+    files: BTreeMap<u64, Arc<PathBuf>>,
+}
+
+impl Run {
+    /// The mappings at a moment, in the order of their addresses.
+    pub fn maps(&self, moment: Moment) -> Result<Vec<Mapping>, Error> {
+        let process = self.process(moment.log)?;
+        process.volume_of(moment.time)?;
+        Ok(self.timeline(&process)?.at(moment.time))
+    }
+
+    /// Whether and when the page at an address was last made zero or given another meaning, up to a time.
+    pub(crate) fn cleared_at(&self, process: &Process, page: u64, time: u64) -> Result<Option<u64>, Error> {
+        let timeline = self.timeline(process)?;
+        let before = timeline.changes.partition_point(|change| change.time <= time);
+        let found = timeline.changes[..before].iter().rev().find(|change| {
+            change.kind != MapKind::Protect && (change.start..change.start + change.len).contains(&page)
+        });
+        Ok(found.map(|change| change.time))
+    }
+
+    /// All changes of the address space of a process.
+    pub(crate) fn timeline(&self, process: &Process) -> Result<Arc<Timeline>, Error> {
+        if let Some(known) = &*lock(&process.timeline) {
+            return Ok(Arc::clone(known));
+        }
+        let made = Arc::new(self.gather_timeline(process)?);
+        *lock(&process.timeline) = Some(Arc::clone(&made));
+        Ok(made)
+    }
+
+    fn gather_timeline(&self, process: &Process) -> Result<Timeline, Error> {
+        let mut timeline = Timeline::default();
+        let mut parent = None;
+        let visit = |_, event: &Event<'_>| {
+            match *event {
+                Event::File { number, path, .. } => {
+                    let path = PathBuf::from(String::from_utf8_lossy(path).into_owned());
+                    timeline.files.insert(number, Arc::new(path));
+                }
+                Event::Inherit { log, time } => parent = Some(Moment { log, time }),
+                _ => {}
+            }
+            ControlFlow::<()>::Continue(())
+        };
+        let _ = self.recording().for_each_event(process.log, Stream::Code, visit)?;
+        if let Some(parent) = parent {
+            // A parent without index leaves a child without its mappings, and with all that it did itself.
+            timeline.inherited = self.maps(parent).unwrap_or_default();
+        }
+        for volume in &process.volumes {
+            for window in volume.row_kinds.windows_from(0, RowClass::Map.keys()) {
+                for row in volume.rows.rows(window?)? {
+                    if let Row::Map { kind, start, len, prot, flags, file, offset } = row.row {
+                        let time = row.time;
+                        timeline.changes.push(MapChange {
+                            time,
+                            kind,
+                            start,
+                            len,
+                            prot,
+                            flags,
+                            file,
+                            offset,
+                        });
+                    }
+                }
+            }
+        }
+        Ok(timeline)
+    }
+}
+
+impl Timeline {
+    fn at(&self, time: u64) -> Vec<Mapping> {
+        let mut maps: BTreeMap<u64, Mapping> =
+            self.inherited.iter().map(|mapping| (mapping.start, mapping.clone())).collect();
+        for change in self.changes.iter().take_while(|change| change.time <= time) {
+            self.apply(&mut maps, change);
+        }
+        maps.into_values().collect()
+    }
+
+    fn apply(&self, maps: &mut BTreeMap<u64, Mapping>, change: &MapChange) {
+        let (start, end) = (change.start, change.start.saturating_add(change.len));
+        match change.kind {
+            MapKind::Discard => {}
+            MapKind::Unmap => drop(cut(maps, start, end)),
+            MapKind::Protect => {
+                for mut mapping in cut(maps, start, end) {
+                    mapping.prot = change.prot;
+                    maps.insert(mapping.start, mapping);
+                }
+            }
+            MapKind::Map => {
+                cut(maps, start, end);
+                let file = change.file.checked_sub(1).and_then(|file| self.files.get(&file));
+                let mapping = Mapping {
+                    start,
+                    end,
+                    prot: change.prot,
+                    flags: change.flags,
+                    file: file.cloned(),
+                    offset: change.offset,
+                    since: change.time,
+                };
+                maps.insert(start, mapping);
+            }
+            MapKind::Move => {
+                cut(maps, start, end);
+                let from = change.offset;
+                let moved = cut(maps, from, from.saturating_add(change.len));
+                let mut reached = start;
+                for mut mapping in moved {
+                    mapping.start = mapping.start - from + start;
+                    mapping.end = (mapping.end - from + start).min(end);
+                    mapping.since = change.time;
+                    reached = mapping.end;
+                    maps.insert(mapping.start, mapping);
+                }
+                // What grows goes on as it was.
+                if reached < end
+                    && let Some((_, last)) = maps.range_mut(start..end).next_back()
+                {
+                    last.end = end;
+                }
+            }
+        }
+    }
+}
+
+/// Takes a range out of the mappings; what is cut off at its ends stays.
+fn cut(maps: &mut BTreeMap<u64, Mapping>, start: u64, end: u64) -> Vec<Mapping> {
+    let mut taken = Vec::new();
+    let touched: Vec<u64> = maps
+        .range(..end)
+        .rev()
+        .take_while(|(_, mapping)| mapping.end > start)
+        .map(|(&first, _)| first)
+        .collect();
+    for first in touched.into_iter().rev() {
+        let Some(whole) = maps.remove(&first) else { continue };
+        if whole.start < start {
+            maps.insert(first, Mapping { end: start, ..whole.clone() });
+        }
+        if whole.end > end {
+            maps.insert(end, part(&whole, end, whole.end));
+        }
+        taken.push(part(&whole, whole.start.max(start), whole.end.min(end)));
+    }
+    taken
+}
+
+fn part(mapping: &Mapping, start: u64, end: u64) -> Mapping {
+    Mapping { start, end, offset: mapping.offset + (start - mapping.start), ..mapping.clone() }
+}

@@ -1,0 +1,277 @@
+//! Call stacks, variables and expressions at a moment.
+//!
+//! Which functions are active, and where their variables are, the debug information says ([`retro_symbols`]). What it cannot say,
+//! the run does: *when* a frame was called is when its return address was written, and what its arguments were
+//! then is asked of that moment.
+
+use std::cell::OnceCell;
+use std::ops::Range;
+
+use retro_symbols::{
+    CallStack, EntryRegisters, EvaluationError, Expression, FormatOptions, Frame, FrameContext,
+    FrameMachine, FrameScope, Scope, StackEnd, Tree, TreeOptions, UnknownEntry, Value, Variable,
+    VariableKind,
+};
+
+use crate::run::Run;
+use crate::state::{State, StateMachine};
+use crate::{Cancel, Direction, Error, Moment};
+
+/// Frames of a stack, if nobody says otherwise.
+pub const FRAMES_LIMIT: usize = retro_symbols::DEPTH_LIMIT;
+
+/// The call stack of a thread at a moment.
+pub struct ThreadStack<'a> {
+    state: &'a State,
+    machine: StateMachine<'a>,
+    stack: CallStack,
+    /// The thread.
+    pub thread: u32,
+}
+
+/// A variable with its value, for people and programs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Named {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub type_name: String,
+    /// Its value, as `print` shows it.
+    pub value: String,
+    /// Whether it is a parameter.
+    pub is_parameter: bool,
+    /// Whether one further in has the same name.
+    pub is_shadowed: bool,
+    /// The memory it takes.
+    pub memory: Option<Range<u64>>,
+}
+
+/// An expression's value, for people and programs.
+#[derive(Clone, Debug)]
+pub struct Evaluated {
+    /// The value as text.
+    pub text: String,
+    /// Its type.
+    pub type_name: String,
+    /// The memory it takes.
+    pub memory: Option<Range<u64>>,
+    /// The value with its parts.
+    pub tree: Tree,
+}
+
+impl State {
+    /// The call stack of a thread, or of the one that runs.
+    pub fn stack(&self, thread: Option<u32>, limit: usize) -> Result<ThreadStack<'_>, Error> {
+        let registers = self.registers(thread)?;
+        let thread = registers.thread;
+        let machine = self.machine(registers);
+        let Moment { log, time } = self.moment();
+        let stack = self.run().symbols().unwind(log, time, &machine, limit);
+        Ok(ThreadStack { state: self, machine, stack, thread })
+    }
+}
+
+/// The registers of a frame's function when it was called, found when they are needed.
+struct CalledWith<'a> {
+    stack: &'a ThreadStack<'a>,
+    frame: usize,
+    found: OnceCell<Option<[u64; 17]>>,
+}
+
+impl EntryRegisters for CalledWith<'_> {
+    fn entry_register(&self, number: u16) -> Option<u64> {
+        let found = self.found.get_or_init(|| {
+            let entry = self.stack.entry(self.frame, &Cancel::new()).ok().flatten()?;
+            let registers = self.stack.run().registers(entry, Some(self.stack.thread)).ok()?;
+            let state = self.stack.state.machine(registers);
+            let mut all = [0; 17];
+            for (number, value) in all.iter_mut().enumerate() {
+                *value = retro_symbols::Machine::register(&state, number as u16)?;
+            }
+            Some(all)
+        });
+        found.as_ref()?.get(usize::from(number)).copied()
+    }
+}
+
+impl<'a> ThreadStack<'a> {
+    /// The functions that have not returned, innermost first.
+    pub fn frames(&self) -> &[Frame] {
+        &self.stack.frames
+    }
+
+    /// Why there are no more.
+    pub fn end(&self) -> StackEnd {
+        self.stack.end
+    }
+
+    /// The registers of the thread.
+    pub fn machine(&self) -> &StateMachine<'a> {
+        &self.machine
+    }
+
+    fn run(&self) -> &Run {
+        self.state.run()
+    }
+
+    fn frame(&self, index: usize) -> Result<&Frame, Error> {
+        let frames = self.stack.frames.len();
+        self.stack.frames.get(index).ok_or(Error::NoFrame { frame: index, frames })
+    }
+
+    /// Of the functions that are inlined in each other, which one a frame is, counted from the innermost.
+    fn level(&self, index: usize) -> usize {
+        let depth = self.stack.frames[index].depth;
+        self.stack.frames[..index].iter().filter(|frame| frame.depth == depth).count()
+    }
+
+    /// Looks names up as a frame sees them.
+    pub fn with_scope<T>(
+        &self,
+        index: usize,
+        look: impl FnOnce(&FrameScope<'_>) -> T,
+    ) -> Result<T, Error> {
+        let frame = self.frame(index)?;
+        let machine: FrameMachine<'_> = frame.machine(&self.machine);
+        let entry = CalledWith { stack: self, frame: index, found: OnceCell::new() };
+        let Moment { log, time } = self.state.moment();
+        let level = Some(self.level(index));
+        let (pc, cfa) = (frame.lookup, frame.cfa);
+        let context = FrameContext { log, time, pc, machine: &machine, cfa, entry: &entry, level };
+        Ok(look(&self.run().symbols().scope(&context)))
+    }
+
+    /// The value of an expression in a frame.
+    pub fn evaluate(
+        &self,
+        index: usize,
+        expression: &str,
+        options: &FormatOptions,
+        parts: &TreeOptions,
+    ) -> Result<Evaluated, Error> {
+        let parsed = Expression::parse(expression).map_err(wrong)?;
+        self.with_scope(index, |scope| {
+            let value = parsed.evaluate(scope).map_err(wrong)?;
+            Ok(evaluated(&value, expression, scope, options, parts))
+        })?
+    }
+
+    /// The memory that an expression names in a frame.
+    pub fn memory_of(&self, index: usize, expression: &str) -> Result<Range<u64>, Error> {
+        let parsed = Expression::parse(expression).map_err(wrong)?;
+        let range = self.with_scope(index, |scope| parsed.memory_range(scope))?;
+        let (address, len) = range.map_err(wrong)?;
+        Ok(address..address.saturating_add(len))
+    }
+
+    /// The parameters and locals that are visible in a frame, innermost first.
+    pub fn locals(&self, index: usize, options: &FormatOptions) -> Result<Vec<Named>, Error> {
+        self.with_scope(index, |scope| {
+            scope.locals().iter().map(|variable| named(variable, scope, options)).collect()
+        })
+    }
+
+    /// When a frame's function was called: the moment in front of its first instruction.
+    pub fn entry(&self, index: usize, cancel: &Cancel) -> Result<Option<Moment>, Error> {
+        let frame = self.frame(index)?;
+        let Some(cfa) = frame.cfa.filter(|_| !frame.is_inlined && !frame.is_signal_frame) else {
+            return Ok(None);
+        };
+        let moment = self.state.moment();
+        let slot = cfa.wrapping_sub(8)..cfa;
+        let Some(call) = self.run().last_write(moment, slot, cancel)? else { return Ok(None) };
+        let entry = Moment { time: call.time + 1, ..moment };
+        // Who was called may have jumped on to another function, which has no return address of its own.
+        let symbols = self.run().symbols();
+        let place = symbols.place(moment.log, moment.time, frame.lookup);
+        let Some(function) = place.function else { return Ok(Some(entry)) };
+        let first = frame.lookup - function.offset;
+        let hits = self.run().executions(moment, Direction::Backward, &[first], cancel)?;
+        for hit in hits {
+            let hit = hit?;
+            if hit.time < entry.time {
+                break;
+            }
+            if hit.thread == self.thread {
+                return Ok(Some(Moment { time: hit.time, ..moment }));
+            }
+        }
+        Ok(Some(entry))
+    }
+
+    /// The arguments of a frame's function as they were when it was called; as they are now, where it is inlined.
+    pub fn arguments(
+        &self,
+        index: usize,
+        options: &FormatOptions,
+        cancel: &Cancel,
+    ) -> Result<Vec<Named>, Error> {
+        let entry = self.entry(index, cancel)?;
+        let Some(entry) = entry else {
+            let locals = self.locals(index, options)?;
+            return Ok(locals.into_iter().filter(|local| local.is_parameter).collect());
+        };
+        self.run().arguments_at(entry, self.thread, options)
+    }
+}
+
+impl Run {
+    /// The arguments of the function whose first instruction is next.
+    pub fn arguments_at(
+        &self,
+        entry: Moment,
+        thread: u32,
+        options: &FormatOptions,
+    ) -> Result<Vec<Named>, Error> {
+        let state = self.state(entry)?;
+        let registers = state.registers(Some(thread))?;
+        let (pc, rsp) = (registers.pc(), registers.general[4]);
+        let machine = state.machine(registers);
+        let context = FrameContext {
+            log: entry.log,
+            time: entry.time,
+            pc,
+            machine: &machine,
+            cfa: Some(rsp.wrapping_add(8)),
+            entry: &UnknownEntry,
+            level: None,
+        };
+        let scope = self.symbols().scope(&context);
+        let arguments = self.symbols().arguments(&context);
+        Ok(arguments.iter().map(|variable| named(variable, &scope, options)).collect())
+    }
+}
+
+fn wrong(error: impl Into<EvaluationError>) -> Error {
+    Error::Expression(error.into().to_string())
+}
+
+fn memory_of(value: &Value) -> Option<Range<u64>> {
+    value.memory_range().map(|(address, len)| address..address.saturating_add(len))
+}
+
+fn named(variable: &Variable, scope: &dyn Scope, options: &FormatOptions) -> Named {
+    Named {
+        name: variable.name.to_string(),
+        type_name: variable.value.ty.name().to_string(),
+        value: variable.value.format(scope, options),
+        is_parameter: variable.kind == VariableKind::Parameter,
+        is_shadowed: variable.is_shadowed,
+        memory: memory_of(&variable.value),
+    }
+}
+
+fn evaluated(
+    value: &Value,
+    name: &str,
+    scope: &dyn Scope,
+    options: &FormatOptions,
+    parts: &TreeOptions,
+) -> Evaluated {
+    Evaluated {
+        text: value.format(scope, options),
+        type_name: value.ty.name().to_string(),
+        memory: memory_of(value),
+        tree: value.tree(name, scope, parts),
+    }
+}

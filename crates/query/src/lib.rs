@@ -1,0 +1,63 @@
+//! Questions about any moment of a recorded run.
+//!
+//! *Time* is the number of retired instructions of a process. At time `t` the instructions with numbers below `t` have
+//! been executed, and everything that the log has up to `t` has happened.
+//!
+//! ```text
+//! run            a recording with its index, open; caches
+//!   templates      processes to replay windows in
+//!   trace          everything that one window did
+//! state          registers, memory, threads at a moment
+//! frames         call stacks, variables, expressions
+//! address_space  mappings at a moment
+//! locate         where memory was written, code executed, a system call made …
+//! language       the language of `goto`
+//! ```
+//!
+//! Invariants: nothing here changes a recording or its index; every question can be asked from many threads at once,
+//! and stopped ([`Cancel`]); answers are plain data, which know nothing of JSON or terminals.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod address_space;
+mod cancel;
+mod error;
+mod frames;
+pub mod language;
+mod locate;
+mod recent;
+mod run;
+mod state;
+mod templates;
+mod trace;
+
+pub use address_space::{MapChange, Mapping};
+pub use cancel::Cancel;
+pub use error::Error;
+pub use frames::{Evaluated, FRAMES_LIMIT, Named, ThreadStack};
+pub use locate::{Execution, RowFilter, Write};
+pub use retro_index::events::{Row, RowClass, TimedRow};
+pub use retro_replayer::{Registers, ThreadInfo};
+pub use retro_symbols as symbols;
+pub use run::{Options, Process, Run, WindowRef};
+pub use state::{READ_LIMIT, State, StateMachine};
+pub use trace::{Trace, TracedBlock, TracedTransfer, TracedWrite, Writer};
+
+/// A moment of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Moment {
+    /// Its log.
+    pub log: u64,
+    /// The time.
+    pub time: u64,
+}
+
+/// Which way to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// To later times.
+    Forward,
+    /// To earlier times.
+    Backward,
+}

@@ -1,0 +1,354 @@
+//! Where something happened: writes of memory, executions of code, rows of the log; forwards and backwards.
+//!
+//! All searches are alike: the index tells windows, the nearest first; a window's trace, or its rows, tell the exact
+//! times. They are iterators, so that the n-th, a page of them and all are the same thing.
+//!
+//! *Before* a time means instructions with a smaller number; *from* a time on, those with this number or a greater one. A
+//! write is seen from the time behind its instruction on: the write that a moment shows is the last before it.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use retro_index::Volume;
+use retro_index::events::{Row, RowClass, TimedRow};
+use retro_index::set_tree::{Keys, SetTree};
+
+use crate::run::{Process, Run, WindowRef};
+use crate::trace::Writer;
+use crate::{Cancel, Direction, Error, Moment};
+
+/// A change of memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// Number of the instruction: the moment right before it.
+    pub time: u64,
+    /// The thread.
+    pub thread: u32,
+    /// The instruction.
+    pub pc: u64,
+    /// Where it wrote.
+    pub address: u64,
+    /// What it wrote.
+    pub value: Vec<u8>,
+    /// By whom.
+    pub by: Writer,
+}
+
+/// An instruction that was executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Execution {
+    /// Its number: the moment right before it.
+    pub time: u64,
+    /// The thread.
+    pub thread: u32,
+    /// Where it is.
+    pub pc: u64,
+}
+
+/// What the log tells, for searches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowFilter {
+    /// A class, with any number.
+    Class(RowClass),
+    /// A class, with this number: of a system call, a signal, a thread.
+    Number(RowClass, u64),
+}
+
+impl RowFilter {
+    fn keys(&self) -> Range<u64> {
+        match self {
+            RowFilter::Class(class) => class.keys(),
+            RowFilter::Number(class, number) => {
+                let key = class.key(*number);
+                key..key + 1
+            }
+        }
+    }
+
+    fn matches(&self, row: &Row) -> bool {
+        row.key().is_some_and(|key| self.keys().contains(&key))
+    }
+}
+
+impl Run {
+    /// Writes to a range of memory, from a moment on, the nearest first.
+    pub fn writes(
+        &self,
+        from: Moment,
+        direction: Direction,
+        memory: Range<u64>,
+        cancel: &Cancel,
+    ) -> Result<impl Iterator<Item = Result<Write, Error>> + use<>, Error> {
+        if memory.is_empty() {
+            return Err(Error::Question("there is no memory to look for".to_owned()));
+        }
+        let words = memory.start / 8..memory.end.div_ceil(8);
+        let keys = Keys::from(words);
+        self.search(
+            from,
+            direction,
+            cancel,
+            |volume| &volume.words,
+            move |_| keys.clone(),
+            move |run: &Run, process: &Process, place: WindowRef<'_>, times: Range<u64>| {
+                let trace = run.trace(process, place)?;
+                let writes = trace.writes(memory.clone(), times);
+                Ok(writes
+                    .map(|write| Write {
+                        time: write.time,
+                        thread: trace.thread_at(write.time),
+                        pc: trace.block_with(write.time).map_or(0, |block| block.pc_at(write.time)),
+                        address: write.address,
+                        value: write.value.to_vec(),
+                        by: write.by,
+                    })
+                    .collect())
+            },
+        )
+    }
+
+    /// The last write to a range that a moment shows.
+    pub fn last_write(&self, moment: Moment, memory: Range<u64>, cancel: &Cancel) -> Result<Option<Write>, Error> {
+        self.writes(moment, Direction::Backward, memory, cancel)?.next().transpose()
+    }
+
+    /// Executions of instructions at any of some addresses, from a moment on, the nearest first.
+    pub fn executions(
+        &self,
+        from: Moment,
+        direction: Direction,
+        addresses: &[u64],
+        cancel: &Cancel,
+    ) -> Result<impl Iterator<Item = Result<Execution, Error>> + use<>, Error> {
+        let addresses: Vec<u64> = addresses.to_vec();
+        let asked = addresses.clone();
+        self.search(
+            from,
+            direction,
+            cancel,
+            |volume| &volume.code,
+            move |volume: &Volume| pieces_at(volume, &asked),
+            move |run: &Run, process: &Process, place: WindowRef<'_>, times: Range<u64>| {
+                let trace = run.trace(process, place)?;
+                let found = trace.executions(&addresses, times);
+                Ok(found
+                    .map(|(time, pc)| Execution { time, thread: trace.thread_at(time), pc })
+                    .collect())
+            },
+        )
+    }
+
+    /// How often instructions at an address were executed before a moment.
+    pub fn count_executions(&self, before: Moment, address: u64) -> Result<u64, Error> {
+        let process = self.process(before.log)?;
+        let mut count = 0;
+        for volume in process.volumes.iter().take_while(|volume| volume.start < before.time) {
+            let keys = pieces_at(volume, &[address]);
+            let window = if before.time > volume.end {
+                volume.windows.len()
+            } else {
+                volume.window_of(before.time)
+            };
+            count += volume.code.count(0..window, keys.clone())?;
+            if window < volume.windows.len() && volume.code.contains(window, keys)? {
+                let trace = self.trace(&process, WindowRef { volume, window })?;
+                count += trace.executions(&[address], trace.range.start..before.time).count() as u64;
+            }
+        }
+        Ok(count)
+    }
+
+    /// The n-th execution of an address from a moment on, from 1, without looking at those before it.
+    pub fn nth_execution(
+        &self,
+        from: Moment,
+        direction: Direction,
+        address: u64,
+        nth: u64,
+        cancel: &Cancel,
+    ) -> Result<Option<Execution>, Error> {
+        let before = self.count_executions(from, address)?;
+        let wanted = match direction {
+            Direction::Forward => before.checked_add(nth.saturating_sub(1)),
+            Direction::Backward => before.checked_sub(nth),
+        };
+        let Some(mut rank) = wanted else { return Ok(None) };
+        let process = self.process(from.log)?;
+        for volume in &process.volumes {
+            cancel.check()?;
+            let keys = pieces_at(volume, &[address]);
+            let all = volume.code.count(0..volume.windows.len(), keys.clone())?;
+            if rank >= all {
+                rank -= all;
+                continue;
+            }
+            let Some(found) = volume.code.nth_from(0, keys, rank)? else { return Ok(None) };
+            let trace = self.trace(&process, WindowRef { volume, window: found.window })?;
+            let skip = (rank - found.skipped) as usize;
+            let hit = trace.executions(&[address], trace.range.clone()).nth(skip);
+            return Ok(hit.map(|(time, pc)| Execution { time, thread: trace.thread_at(time), pc }));
+        }
+        Ok(None)
+    }
+
+    /// What the log tells, from a moment on, the nearest first. Rows of time `t` belong to the instruction before it.
+    pub fn rows(
+        &self,
+        from: Moment,
+        direction: Direction,
+        filter: RowFilter,
+        cancel: &Cancel,
+    ) -> Result<impl Iterator<Item = Result<TimedRow, Error>> + use<>, Error> {
+        let keys = Keys::from(filter.keys());
+        self.search(
+            from,
+            direction,
+            cancel,
+            |volume| &volume.row_kinds,
+            move |_| keys.clone(),
+            move |_: &Run, _: &Process, place: WindowRef<'_>, times: Range<u64>| {
+                let rows = place.volume.rows.rows(place.window)?.into_iter();
+                // The instruction before a row has its number less one; at the very start there is none.
+                let number = |row: &TimedRow| row.time.saturating_sub(1).max(place.volume.start);
+                Ok(rows
+                    .filter(|row| filter.matches(&row.row) && times.contains(&number(row)))
+                    .collect())
+            },
+        )
+    }
+
+    fn search<T: 'static>(
+        &self,
+        from: Moment,
+        direction: Direction,
+        cancel: &Cancel,
+        tree: impl Fn(&Volume) -> &SetTree + 'static,
+        keys: impl Fn(&Volume) -> Keys + 'static,
+        look: impl Fn(&Run, &Process, WindowRef<'_>, Range<u64>) -> Result<Vec<T>, Error> + 'static,
+    ) -> Result<Search<T>, Error> {
+        let process = self.process(from.log)?;
+        process.volume_of(from.time)?;
+        let search = Search {
+            run: self.clone(),
+            process,
+            direction,
+            from: from.time,
+            cancel: cancel.clone(),
+            tree: Box::new(tree),
+            keys: Box::new(keys),
+            look: Box::new(look),
+            found: VecDeque::new(),
+            next: None,
+            is_over: false,
+        };
+        Ok(search.begin())
+    }
+}
+
+/// Numbers of the pieces of code with an instruction at any of some addresses.
+fn pieces_at(volume: &Volume, addresses: &[u64]) -> Keys {
+    let mut numbers: Vec<u64> =
+        addresses.iter().flat_map(|&address| volume.pieces.containing(address)).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers.into_iter().map(|number| number..number + 1).collect::<Vec<_>>().into()
+}
+
+type TreeOf = Box<dyn Fn(&Volume) -> &SetTree>;
+type KeysOf = Box<dyn Fn(&Volume) -> Keys>;
+type Look<T> = Box<dyn Fn(&Run, &Process, WindowRef<'_>, Range<u64>) -> Result<Vec<T>, Error>>;
+
+/// A search that goes from window to window.
+struct Search<T> {
+    run: Run,
+    process: std::sync::Arc<Process>,
+    direction: Direction,
+    from: u64,
+    cancel: Cancel,
+    tree: TreeOf,
+    keys: KeysOf,
+    look: Look<T>,
+    found: VecDeque<T>,
+    /// Volume, and the window where to go on looking: the first that may be next, or one behind the last.
+    next: Option<(usize, u32)>,
+    is_over: bool,
+}
+
+impl<T> Search<T> {
+    fn begin(mut self) -> Search<T> {
+        let volumes = &self.process.volumes;
+        self.next = match self.direction {
+            Direction::Forward => {
+                let index = volumes.partition_point(|volume| volume.end <= self.from);
+                volumes.get(index).map(|volume| (index, volume.window_of(self.from)))
+            }
+            Direction::Backward => {
+                let after = volumes.partition_point(|volume| volume.start < self.from);
+                after.checked_sub(1).map(|index| {
+                    let volume = &volumes[index];
+                    (index, volume.window_of(self.from.saturating_sub(1)).saturating_add(1))
+                })
+            }
+        };
+        self
+    }
+
+    /// Looks into the next window that may have something.
+    fn look_on(&mut self) -> Result<(), Error> {
+        self.cancel.check()?;
+        let Some((index, window)) = self.next else {
+            self.is_over = true;
+            return Ok(());
+        };
+        let volume = &self.process.volumes[index];
+        let tree = (self.tree)(volume);
+        let keys = (self.keys)(volume);
+        let found = match self.direction {
+            Direction::Forward => tree.first_from(window, keys)?,
+            Direction::Backward => tree.last_before(window, keys)?,
+        };
+        let Some(found) = found else {
+            self.next = match self.direction {
+                Direction::Forward => {
+                    (index + 1 < self.process.volumes.len()).then_some((index + 1, 0))
+                }
+                Direction::Backward => {
+                    index.checked_sub(1).map(|index| (index, self.process.volumes[index].windows.len()))
+                }
+            };
+            return Ok(());
+        };
+        let range = volume.window_range(found);
+        let (times, next) = match self.direction {
+            Direction::Forward => (range.start.max(self.from)..range.end, found + 1),
+            Direction::Backward => (range.start..range.end.min(self.from), found),
+        };
+        self.next = Some((index, next));
+        let place = WindowRef { volume, window: found };
+        let mut all = (self.look)(&self.run, &self.process, place, times)?;
+        if self.direction == Direction::Backward {
+            all.reverse();
+        }
+        self.found = all.into();
+        Ok(())
+    }
+}
+
+impl<T> Iterator for Search<T> {
+    type Item = Result<T, Error>;
+
+    fn next(&mut self) -> Option<Result<T, Error>> {
+        loop {
+            if let Some(found) = self.found.pop_front() {
+                return Some(Ok(found));
+            }
+            if self.is_over {
+                return None;
+            }
+            if let Err(error) = self.look_on() {
+                self.is_over = true;
+                return Some(Err(error));
+            }
+        }
+    }
+}

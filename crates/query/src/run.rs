@@ -1,0 +1,273 @@
+//! A recorded run, open for questions.
+//!
+//! It has the index of each process ([`Process`]), processes to replay windows in ([`crate::templates`]), and what was
+//! found out lately: traces of windows, within a limit of memory. Questions are in the other modules, as methods of
+//! [`Run`]. Nothing changes anything: all of them can be asked at once, from many threads.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use retro_index::Volume;
+use retro_recording::Recording;
+use retro_replayer::{Replayer, Session};
+use retro_symbols::{SourceFiles, Symbols};
+
+use crate::address_space::Timeline;
+use crate::recent::Recent;
+use crate::templates::Templates;
+use crate::trace::Trace;
+use crate::{Error, Moment};
+
+/// Bytes of traces that are kept, if nobody says otherwise.
+const TRACES: usize = 512 << 20;
+
+/// Sessions that are kept where questions were asked lately.
+const SESSIONS: usize = 16;
+
+/// How a run is opened.
+#[derive(Debug)]
+pub struct Options {
+    /// Bytes of traces of windows that are kept.
+    pub trace_memory: usize,
+    /// Where source files are.
+    pub sources: SourceFiles,
+    /// Whether code is translated in the background before questions need it: worth it for those who stay.
+    pub warm_up: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { trace_memory: TRACES, sources: SourceFiles::new(), warm_up: false }
+    }
+}
+
+/// A recorded run. Clones share everything.
+#[derive(Clone)]
+pub struct Run {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) replayer: Replayer,
+    pub(crate) index: PathBuf,
+    pub(crate) symbols: Symbols,
+    pub(crate) sources: SourceFiles,
+    processes: Mutex<HashMap<u64, Arc<Process>>>,
+    traces: Mutex<Recent<TraceKey, TraceCell>>,
+    /// Sessions that stand somewhere.
+    sessions: Mutex<Vec<Session>>,
+    pub(crate) templates: Templates,
+}
+
+/// Log, interval, window.
+type TraceKey = (u64, u64, u32);
+
+/// Whoever comes first makes it; others wait for that.
+type TraceCell = Arc<Mutex<Option<Arc<Trace>>>>;
+
+/// The index of a process.
+#[derive(Debug)]
+pub struct Process {
+    /// Its log.
+    pub log: u64,
+    /// Its first and its last time.
+    pub start: u64,
+    /// The last time.
+    pub end: u64,
+    /// Its intervals that are indexed, in order.
+    pub volumes: Vec<Volume>,
+    /// How its address space changed, once somebody has asked.
+    pub(crate) timeline: Mutex<Option<Arc<Timeline>>>,
+}
+
+/// A window of a process.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowRef<'a> {
+    /// Its volume.
+    pub volume: &'a Volume,
+    /// Its number there.
+    pub window: u32,
+}
+
+impl Process {
+    /// The volume that the instruction with a number is in, or the state at a time.
+    pub fn volume_of(&self, time: u64) -> Result<(usize, &Volume), Error> {
+        if time < self.start || time > self.end {
+            let (log, start, end) = (self.log, self.start, self.end);
+            return Err(Error::OutOfRange { log, time, start, end });
+        }
+        let after = self.volumes.partition_point(|volume| volume.start <= time);
+        let index = after.saturating_sub(1);
+        match self.volumes.get(index) {
+            Some(volume) if time <= volume.end => Ok((index, volume)),
+            _ => Err(Error::NotIndexed { log: self.log, from: time }),
+        }
+    }
+
+    /// The window that the instruction with a number is in.
+    pub fn window_of(&self, time: u64) -> Result<WindowRef<'_>, Error> {
+        let (_, volume) = self.volume_of(time)?;
+        Ok(WindowRef { volume, window: volume.window_of(time) })
+    }
+}
+
+impl Run {
+    /// Opens a recording with its index, and an engine in a file, which must stay there.
+    pub fn open(
+        recording: impl Into<Arc<Recording>>,
+        engine: PathBuf,
+        options: Options,
+    ) -> Result<Run, Error> {
+        let recording: Arc<Recording> = recording.into();
+        let index = retro_index::directory(recording.directory());
+        let replayer = Replayer::open(Arc::clone(&recording), engine);
+        let templates = Templates::new(options.warm_up);
+        Ok(Run {
+            shared: Arc::new(Shared {
+                replayer,
+                index,
+                symbols: Symbols::new(recording),
+                sources: options.sources,
+                processes: Mutex::default(),
+                traces: Mutex::new(Recent::new(options.trace_memory)),
+                sessions: Mutex::default(),
+                templates,
+            }),
+        })
+    }
+
+    /// The recording.
+    pub fn recording(&self) -> &Recording {
+        self.shared.replayer.recording()
+    }
+
+    /// The recording's replayer.
+    pub fn replayer(&self) -> &Replayer {
+        &self.shared.replayer
+    }
+
+    /// Names, types and lines.
+    pub fn symbols(&self) -> &Symbols {
+        &self.shared.symbols
+    }
+
+    /// Source files.
+    pub fn sources(&self) -> &SourceFiles {
+        &self.shared.sources
+    }
+
+    /// The index of a process.
+    pub fn process(&self, log: u64) -> Result<Arc<Process>, Error> {
+        if let Some(known) = lock(&self.shared.processes).get(&log) {
+            return Ok(Arc::clone(known));
+        }
+        if self.recording().process(log).is_none() {
+            return Err(Error::NoLog(log));
+        }
+        let intervals = self.replayer().intervals(log)?;
+        let (Some(first), Some(last)) = (intervals.first(), intervals.last()) else {
+            return Err(Error::NoLog(log));
+        };
+        let (start, end) = (first.start, last.end);
+        let mut volumes = Vec::with_capacity(intervals.len());
+        for interval in &intervals {
+            match Volume::open(&self.shared.index, log, interval.number)? {
+                // What grew since it was indexed is not indexed.
+                Some(volume) if (volume.start, volume.end) == (interval.start, interval.end) => {
+                    volumes.push(volume);
+                }
+                _ => {}
+            }
+        }
+        if volumes.is_empty() {
+            return Err(Error::NotIndexed { log, from: start });
+        }
+        let process = Process { log, start, end, volumes, timeline: Mutex::default() };
+        let process = Arc::new(process);
+        lock(&self.shared.processes).insert(log, Arc::clone(&process));
+        Ok(process)
+    }
+
+    /// Everything that a window did.
+    pub fn trace(&self, process: &Process, place: WindowRef<'_>) -> Result<Arc<Trace>, Error> {
+        let key = (process.log, place.volume.interval, place.window);
+        let cell = {
+            let mut traces = lock(&self.shared.traces);
+            match traces.get(key) {
+                Some(known) => Arc::clone(known),
+                None => {
+                    let new = TraceCell::default();
+                    // Its size is told when it is known.
+                    traces.insert(key, Arc::clone(&new), 0);
+                    new
+                }
+            }
+        };
+        let mut made = lock(&cell);
+        if let Some(trace) = &*made {
+            return Ok(Arc::clone(trace));
+        }
+        let templates = &self.shared.templates;
+        let mut session = templates.streaming_session(self, process, place)?;
+        let end = place.volume.window_range(place.window).end;
+        let trace = Arc::new(Trace::gather(&mut session, end)?);
+        discard(session);
+        *made = Some(Arc::clone(&trace));
+        drop(made);
+        lock(&self.shared.traces).insert(key, cell, trace.memory_size());
+        Ok(trace)
+    }
+
+    /// A session at a moment.
+    pub(crate) fn session(&self, moment: Moment) -> Result<Session, Error> {
+        let process = self.process(moment.log)?;
+        let (_, volume) = process.volume_of(moment.time)?;
+        let window = volume.window_of(moment.time);
+        let window_start = volume.window_range(window).start;
+        if let Some(near) = self.take_near(moment, volume.interval, window_start) {
+            return Ok(near);
+        }
+        let place = WindowRef { volume, window };
+        let mut session = self.shared.templates.plain_session(self, &process, place)?;
+        session.run_to(moment.time)?;
+        Ok(session)
+    }
+
+    /// A session that stands right there.
+    fn take_near(&self, moment: Moment, interval: u64, window_start: u64) -> Option<Session> {
+        let mut sessions = lock(&self.shared.sessions);
+        let usable = |session: &Session| {
+            session.log() == moment.log
+                && session.interval().number == interval
+                && (window_start..=moment.time).contains(&session.time())
+        };
+        let nearest = (0..sessions.len())
+            .filter(|&index| usable(&sessions[index]))
+            .max_by_key(|&index| sessions[index].time())?;
+        let mut session = sessions.swap_remove(nearest);
+        drop(sessions);
+        session.run_to(moment.time).ok().map(|_| session)
+    }
+
+    /// A session that nobody needs now, but maybe soon.
+    pub(crate) fn keep(&self, session: Session) {
+        let mut sessions = lock(&self.shared.sessions);
+        sessions.push(session);
+        if sessions.len() > SESSIONS {
+            let oldest = sessions.remove(0);
+            drop(sessions);
+            discard(oldest);
+        }
+    }
+}
+
+/// Ending a process takes a while, and nobody needs to wait for it.
+pub(crate) fn discard(session: Session) {
+    std::thread::spawn(move || drop(session));
+}
+
+/// Locks; a thread that panicked has left nothing half done behind the locks of this crate.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
