@@ -8,7 +8,10 @@
 //!   templates      processes to replay windows in
 //!   trace          everything that one window did
 //! state          registers, memory, threads at a moment
+//! calls          where calls return, who called
+//! step           to the next or previous instruction or line
 //! frames         call stacks, variables, expressions
+//!   unknown_memory what a replay does not know of memory
 //! address_space  mappings at a moment
 //! locate         where memory was written, code executed, a system call made …
 //! language       the language of `goto`
@@ -21,6 +24,7 @@
 #![warn(missing_docs)]
 
 mod address_space;
+mod calls;
 mod cancel;
 mod error;
 mod frames;
@@ -29,8 +33,10 @@ mod locate;
 mod recent;
 mod run;
 mod state;
+mod step;
 mod templates;
 mod trace;
+mod unknown_memory;
 
 pub use address_space::{MapChange, Mapping};
 pub use cancel::Cancel;
@@ -42,6 +48,7 @@ pub use retro_replayer::{Registers, ThreadInfo};
 pub use retro_symbols as symbols;
 pub use run::{Options, Process, Run, WindowRef};
 pub use state::{READ_LIMIT, State, StateMachine};
+pub use step::{Calls, Unit};
 pub use trace::{Trace, TracedBlock, TracedTransfer, TracedWrite, Writer};
 
 /// A moment of a process.

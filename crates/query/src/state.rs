@@ -2,21 +2,18 @@
 //!
 //! A [`State`] holds a replay that stands at the moment; looking costs nothing more once it is there, and what is read of
 //! memory is kept.
-//!
-//! *Memory that the interval does not know.* A replay of an interval begins with empty memory and learns what the run
-//! read and wrote. What was written before and not touched since is not in it; the index remembers which bytes
-//! are known, and where one is not, the versions of pages of earlier intervals are asked. What no interval has ever seen
-//! reads as zero.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::collections::hash_map::Entry;
+use std::ops::Range;
 
 use retro_abi::log::register;
 use retro_replayer::{PAGE_SIZE, Registers, Session, ThreadInfo};
 use retro_symbols::Machine;
 
-use crate::run::{Process, Run, WindowRef};
+use crate::run::Run;
+use crate::unknown_memory::{Known, Page, is_known};
 use crate::{Error, Moment};
 
 /// Most bytes that are read at once.
@@ -27,7 +24,14 @@ pub struct State {
     run: Run,
     moment: Moment,
     session: RefCell<Option<Session>>,
-    pages: RefCell<HashMap<u64, Rc<[u8; PAGE_SIZE]>>>,
+    pages: RefCell<HashMap<u64, SeenPage>>,
+}
+
+/// A page that was looked at.
+struct SeenPage {
+    bytes: Box<Page>,
+    /// Which bytes the replay knows, until the page is completed.
+    known: Option<Box<Known>>,
 }
 
 impl Run {
@@ -109,27 +113,38 @@ impl State {
         while (bytes.len() as u64) < len {
             let Some(at) = address.checked_add(bytes.len() as u64) else { break };
             let page = at & !(PAGE_SIZE as u64 - 1);
-            let Some(contents) = self.page(page)? else { break };
             let from = (at - page) as usize;
             let want = (PAGE_SIZE - from).min(len as usize - bytes.len());
-            bytes.extend_from_slice(&contents[from..from + want]);
+            if !self.read_in_page(page, from..from + want, &mut bytes)? {
+                break;
+            }
         }
         Ok(bytes)
     }
 
-    /// A page; none if no program can have memory there.
-    fn page(&self, address: u64) -> Result<Option<Rc<[u8; PAGE_SIZE]>>, Error> {
-        if let Some(known) = self.pages.borrow().get(&address) {
-            return Ok(Some(Rc::clone(known)));
-        }
-        let read = self.with_session(|session| session.read(address, PAGE_SIZE))?;
-        let Ok(mut bytes) = <Box<[u8; PAGE_SIZE]>>::try_from(read.into_boxed_slice()) else {
-            return Ok(None);
+    /// Appends a part of a page. False if no program can have memory there.
+    fn read_in_page(&self, page: u64, part: Range<usize>, to: &mut Vec<u8>) -> Result<bool, Error> {
+        let mut pages = self.pages.borrow_mut();
+        let seen = match pages.entry(page) {
+            Entry::Occupied(seen) => seen.into_mut(),
+            Entry::Vacant(unseen) => {
+                let read = self.with_session(|session| session.read(page, PAGE_SIZE))?;
+                let Ok(bytes) = <Box<Page>>::try_from(read.into_boxed_slice()) else {
+                    return Ok(false);
+                };
+                let known = Some(self.run.known_bytes(self.moment, page)?);
+                unseen.insert(SeenPage { bytes, known })
+            }
         };
-        self.run.fill_in(self.moment, address, &mut bytes)?;
-        let page: Rc<[u8; PAGE_SIZE]> = Rc::from(bytes);
-        self.pages.borrow_mut().insert(address, Rc::clone(&page));
-        Ok(Some(page))
+        // Completing a page may take a while, and most of what is looked at is known.
+        if let Some(known) = &seen.known
+            && part.clone().any(|index| seen.bytes[index] == 0 && !is_known(known, index))
+        {
+            self.run.fill_in(self.moment, page, known, &mut seen.bytes)?;
+            seen.known = None;
+        }
+        to.extend_from_slice(&seen.bytes[part]);
+        Ok(true)
     }
 
     /// This moment as a thread sees it.
@@ -143,78 +158,6 @@ impl Drop for State {
         if let Some(session) = self.session.borrow_mut().take() {
             self.run.keep(session);
         }
-    }
-}
-
-fn is_known(known: &[u8; PAGE_SIZE / 8], index: usize) -> bool {
-    known[index / 8] >> (index % 8) & 1 != 0
-}
-
-impl Run {
-    /// Puts what earlier intervals know into a page where the interval of a moment knows nothing.
-    fn fill_in(&self, moment: Moment, page: u64, bytes: &mut [u8; PAGE_SIZE]) -> Result<(), Error> {
-        let process = self.process(moment.log)?;
-        let (index, volume) = process.volume_of(moment.time)?;
-        if index == 0 {
-            return Ok(());
-        }
-        let window = volume.window_of(moment.time);
-        let at_start = volume.page(page, window)?;
-        let known_at_start = at_start.map_or([0; PAGE_SIZE / 8], |version| *version.known);
-        let mut missing: Vec<usize> = (0..PAGE_SIZE)
-            .filter(|&index| bytes[index] == 0 && !is_known(&known_at_start, index))
-            .collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        // What the window itself has written before the moment is known, too.
-        let place = WindowRef { volume, window };
-        if moment.time > volume.window_range(window).start
-            && volume.words.contains(window, page / 8..(page + PAGE_SIZE as u64) / 8)?
-        {
-            let trace = self.trace(&process, place)?;
-            let mut written = [false; PAGE_SIZE];
-            let memory = page..page + PAGE_SIZE as u64;
-            for write in trace.writes(memory.clone(), trace.range.start..moment.time) {
-                let from = write.address.max(memory.start) - page;
-                let to = (write.address + write.value.len() as u64).min(memory.end) - page;
-                written[from as usize..to as usize].fill(true);
-            }
-            missing.retain(|&index| !written[index]);
-        }
-        let cleared = self.cleared_at(&process, page, moment.time)?;
-        self.fill_from_earlier(&process, index, page, cleared, &missing, bytes)
-    }
-
-    fn fill_from_earlier(
-        &self,
-        process: &Process,
-        before: usize,
-        page: u64,
-        cleared: Option<u64>,
-        missing: &[usize],
-        bytes: &mut [u8; PAGE_SIZE],
-    ) -> Result<(), Error> {
-        let mut missing = missing.to_vec();
-        for volume in process.volumes[..before].iter().rev() {
-            // What was there before memory was mapped anew is gone.
-            if missing.is_empty() || cleared.is_some_and(|cleared| cleared >= volume.end) {
-                return Ok(());
-            }
-            let Some(version) = volume.page(page, u32::MAX)? else { continue };
-            let written_at = volume.windows.start(version.window).unwrap_or(volume.end);
-            if cleared.is_some_and(|cleared| cleared > written_at) {
-                return Ok(());
-            }
-            missing.retain(|&index| {
-                let known = is_known(&version.known, index);
-                if known {
-                    bytes[index] = version.bytes[index];
-                }
-                !known
-            });
-        }
-        Ok(())
     }
 }
 

@@ -1,0 +1,405 @@
+//! Stepping: to the next or the previous instruction or source line of a thread, into, over or out of calls.
+//!
+//! Steps are of one thread: what others do in between is passed over. A moment of a thread is in front of one of its
+//! instructions. Over a call means to where it returns to, which the call tree knows without looking at what lies between.
+//!
+//! Lines are as gdb has them: a step forwards ends where the code of another line begins, and one backwards ends where the
+//! code of the line that was executed before begins. Functions without lines are passed over.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use retro_index::events::RowClass;
+use retro_replayer::Ending;
+use retro_symbols::LineRange;
+
+use crate::run::{Process, Run, WindowRef};
+use crate::trace::Trace;
+use crate::{Cancel, Direction, Error, Moment, RowFilter};
+
+/// How far a step goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// One instruction.
+    Instruction,
+    /// To another source line.
+    Line,
+}
+
+/// What a step does with calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// Goes into them.
+    Into,
+    /// Passes over them.
+    Over,
+    /// Goes out of the function.
+    Out,
+}
+
+impl Run {
+    /// One step of a thread. None if the run has no such moment.
+    pub fn step(
+        &self,
+        from: Moment,
+        thread: u32,
+        unit: Unit,
+        calls: Calls,
+        direction: Direction,
+        cancel: &Cancel,
+    ) -> Result<Option<Moment>, Error> {
+        let process = self.process(from.log)?;
+        process.volume_of(from.time)?;
+        let found = match (calls, unit) {
+            (Calls::Out, _) => self.step_out(&process, from, thread, direction)?,
+            (_, Unit::Instruction) => {
+                let cursor = Cursor::at(self, &process, thread, from.time)?;
+                self.step_instruction(cursor, from.time, calls, direction)?.map(|cursor| cursor.time)
+            }
+            (_, Unit::Line) => {
+                let lines = Lines { run: self, log: from.log, known: HashMap::new() };
+                LineStep { run: self, process: &process, thread, calls, cancel, lines }
+                    .step(from, direction)?
+            }
+        };
+        Ok(found.map(|time| Moment { time, ..from }))
+    }
+
+    fn step_out(
+        &self,
+        process: &Process,
+        from: Moment,
+        thread: u32,
+        direction: Direction,
+    ) -> Result<Option<u64>, Error> {
+        match direction {
+            Direction::Backward => {
+                Ok(self.enclosing_call(from, thread)?.map(|moment| moment.time))
+            }
+            Direction::Forward => match self.end_of_frame(from, thread)? {
+                Some(end) => self.next_of_thread(process, thread, end.time + 1),
+                None => Ok(None),
+            },
+        }
+    }
+
+    /// One instruction on, or back, from a cursor, which may stand at `from` or at the thread's next instruction behind it.
+    fn step_instruction<'a>(
+        &self,
+        cursor: Option<Cursor<'a>>,
+        from: u64,
+        calls: Calls,
+        direction: Direction,
+    ) -> Result<Option<Cursor<'a>>, Error> {
+        match direction {
+            Direction::Forward => {
+                let Some(mut cursor) = cursor else { return Ok(None) };
+                // A thread that waits goes to its next instruction first.
+                if cursor.time > from {
+                    return Ok(Some(cursor));
+                }
+                let over = calls == Calls::Over && cursor.ending() == Some(Ending::Call);
+                let next = match over {
+                    true => self.return_of_call(cursor.moment(), cursor.thread)?,
+                    false => Some(cursor.moment()),
+                };
+                let Some(next) = next else { return Ok(None) };
+                Ok(cursor.move_to_next(next.time + 1)?.then_some(cursor))
+            }
+            Direction::Backward => {
+                let mut cursor = match cursor {
+                    Some(cursor) => cursor,
+                    None => return Ok(None),
+                };
+                if !cursor.move_before(from)? {
+                    return Ok(None);
+                }
+                if calls == Calls::Over
+                    && cursor.ending() == Some(Ending::Return)
+                    && let Some(call) = self.call_of_return(cursor.moment(), cursor.thread)?
+                {
+                    return Ok(cursor.move_to_next(call.time)?.then_some(cursor));
+                }
+                Ok(Some(cursor))
+            }
+        }
+    }
+
+    /// The first instruction of a thread with a number or a greater one.
+    pub fn next_of_thread(
+        &self,
+        process: &Process,
+        thread: u32,
+        from: u64,
+    ) -> Result<Option<u64>, Error> {
+        let first = process.volumes.partition_point(|volume| volume.end <= from);
+        for (index, volume) in process.volumes.iter().enumerate().skip(first) {
+            let mut window = if index == first { volume.window_of(from.max(volume.start)) } else { 0 };
+            loop {
+                // A switch may come at the very end of a window: then the thread runs in the next.
+                for window in [window, window + 1] {
+                    if window >= volume.windows.len() {
+                        continue;
+                    }
+                    let trace = self.trace(process, WindowRef { volume, window })?;
+                    let range = trace.range.start.max(from)..trace.range.end;
+                    if let Some(stretch) = trace.stretches_of(thread, range).first() {
+                        return Ok(Some(stretch.start));
+                    }
+                }
+                let keys: Vec<_> = [RowClass::ThreadSwitch.key(thread.into()), RowClass::ThreadStart.key(0)]
+                    .map(|key| key..key + 1)
+                    .into();
+                match volume.row_kinds.first_from(window + 1, keys)? {
+                    Some(next) => window = next,
+                    None => break,
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The last instruction of a thread with a smaller number.
+    pub fn previous_of_thread(
+        &self,
+        process: &Process,
+        thread: u32,
+        before: u64,
+    ) -> Result<Option<u64>, Error> {
+        if before <= process.start {
+            return Ok(None);
+        }
+        let place = process.window_of(before - 1)?;
+        let trace = self.trace(process, place)?;
+        if let Some(stretch) = trace.stretches_of(thread, trace.range.start..before).last() {
+            return Ok(Some(stretch.end - 1));
+        }
+        // It ran from its last switch on to the next switch of any thread.
+        let cancel = Cancel::new();
+        let from = Moment { log: process.log, time: before };
+        let to_it = RowFilter::Number(RowClass::ThreadSwitch, thread.into());
+        let last = self.rows(from, Direction::Backward, to_it, &cancel)?.next().transpose()?;
+        let since = last.map_or(process.start, |row| row.time);
+        let since = Moment { log: process.log, time: since };
+        let away = RowFilter::Class(RowClass::ThreadSwitch);
+        for row in self.rows(since, Direction::Forward, away, &cancel)? {
+            let row = row?;
+            if row.thread != thread {
+                let last = row.time.min(before).checked_sub(1);
+                let ran = last.filter(|&last| last >= since.time);
+                let Some(last) = ran else { return Ok(None) };
+                let trace = self.trace(process, process.window_of(last)?)?;
+                return Ok((trace.thread_at(last) == thread).then_some(last));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// An instruction of a thread.
+struct Cursor<'a> {
+    run: &'a Run,
+    process: &'a Process,
+    thread: u32,
+    time: u64,
+    trace: Arc<Trace>,
+}
+
+impl<'a> Cursor<'a> {
+    /// At the first instruction of a thread from a time on; at the end of the run if it has none.
+    fn at(
+        run: &'a Run,
+        process: &'a Process,
+        thread: u32,
+        time: u64,
+    ) -> Result<Option<Cursor<'a>>, Error> {
+        let next = run.next_of_thread(process, thread, time)?;
+        let found = next.unwrap_or(process.end);
+        let trace = run.trace(process, process.window_of(found.min(process.end.saturating_sub(1)))?)?;
+        Ok(Some(Cursor { run, process, thread, time: found, trace }))
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { log: self.process.log, time: self.time }
+    }
+
+    fn pc(&self) -> Option<u64> {
+        Some(self.trace.block_with(self.time)?.pc_at(self.time))
+    }
+
+    /// How the instruction ends its block, if it does.
+    fn ending(&self) -> Option<Ending> {
+        let block = self.trace.block_with(self.time)?;
+        (block.end() == self.time + 1).then_some(block.ending)
+    }
+
+    /// To the thread's next instruction with this number or a greater one. False if there is none.
+    fn move_to_next(&mut self, from: u64) -> Result<bool, Error> {
+        if self.trace.range.contains(&from) && self.trace.thread_at(from) == self.thread {
+            self.time = from;
+            return Ok(true);
+        }
+        match self.run.next_of_thread(self.process, self.thread, from)? {
+            Some(time) => self.move_to(time).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// To the thread's last instruction with a smaller number. False if there is none.
+    fn move_before(&mut self, before: u64) -> Result<bool, Error> {
+        let Some(last) = before.checked_sub(1) else { return Ok(false) };
+        if self.trace.range.contains(&last) && self.trace.thread_at(last) == self.thread {
+            self.time = last;
+            return Ok(true);
+        }
+        match self.run.previous_of_thread(self.process, self.thread, before)? {
+            Some(time) => self.move_to(time).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn move_to(&mut self, time: u64) -> Result<(), Error> {
+        if !self.trace.range.contains(&time) {
+            self.trace = self.run.trace(self.process, self.process.window_of(time)?)?;
+        }
+        self.time = time;
+        Ok(())
+    }
+}
+
+/// The lines of addresses, as far as they were asked for.
+struct Lines<'a> {
+    run: &'a Run,
+    log: u64,
+    known: HashMap<u64, Option<Arc<LineRange>>>,
+}
+
+impl Lines<'_> {
+    fn of(&mut self, time: u64, pc: u64) -> Option<Arc<LineRange>> {
+        let (run, log) = (self.run, self.log);
+        let known = self.known.entry(pc);
+        let line = known.or_insert_with(|| {
+            run.symbols().line_ranges_around(log, time, pc).map(Arc::new)
+        });
+        line.clone()
+    }
+}
+
+/// A step by lines.
+struct LineStep<'a> {
+    run: &'a Run,
+    process: &'a Process,
+    thread: u32,
+    calls: Calls,
+    cancel: &'a Cancel,
+    lines: Lines<'a>,
+}
+
+fn is_same_line(one: &LineRange, other: &LineRange) -> bool {
+    one.source == other.source
+}
+
+impl<'a> LineStep<'a> {
+    fn step(&mut self, from: Moment, direction: Direction) -> Result<Option<u64>, Error> {
+        let Some(cursor) = Cursor::at(self.run, self.process, self.thread, from.time)? else {
+            return Ok(None);
+        };
+        match direction {
+            Direction::Forward => self.forward(cursor, from.time),
+            Direction::Backward => self.backward(cursor, from.time),
+        }
+    }
+
+    fn line(&mut self, cursor: &Cursor<'_>) -> Option<Arc<LineRange>> {
+        self.lines.of(cursor.time, cursor.pc()?)
+    }
+
+    /// One instruction; calls of functions without lines are passed over.
+    fn instruction(
+        &mut self,
+        cursor: Cursor<'a>,
+        from: u64,
+        direction: Direction,
+    ) -> Result<Option<Cursor<'a>>, Error> {
+        self.cancel.check()?;
+        let was = cursor.time;
+        let stepped = self.run.step_instruction(Some(cursor), from, self.calls, direction)?;
+        let Some(cursor) = stepped else { return Ok(None) };
+        if self.calls == Calls::Over || self.line(&cursor).is_some() {
+            return Ok(Some(cursor));
+        }
+        // Somewhere without lines: out of it again, if it was called from here.
+        match direction {
+            Direction::Forward => {
+                let entered = cursor.time == was + 1 && {
+                    let before = self.run.trace(self.process, self.process.window_of(was)?)?;
+                    let block = before.block_with(was);
+                    block.is_some_and(|block| block.ending == Ending::Call && block.end() == was + 1)
+                };
+                if !entered {
+                    return Ok(Some(cursor));
+                }
+                let call = Moment { log: self.process.log, time: was };
+                let Some(end) = self.run.return_of_call(call, self.thread)? else { return Ok(None) };
+                let mut cursor = cursor;
+                Ok(cursor.move_to_next(end.time + 1)?.then_some(cursor))
+            }
+            Direction::Backward => {
+                if cursor.ending() != Some(Ending::Return) {
+                    return Ok(Some(cursor));
+                }
+                let Some(call) = self.run.call_of_return(cursor.moment(), self.thread)? else {
+                    return Ok(Some(cursor));
+                };
+                let mut cursor = cursor;
+                Ok(cursor.move_to_next(call.time)?.then_some(cursor))
+            }
+        }
+    }
+
+    fn forward(&mut self, cursor: Cursor<'a>, from: u64) -> Result<Option<u64>, Error> {
+        let first = self.line(&cursor);
+        let (mut cursor, mut from) = (cursor, from);
+        let mut depth = 0i64;
+        loop {
+            let ending = (cursor.time == from).then(|| cursor.ending()).flatten();
+            let Some(next) = self.instruction(cursor, from, Direction::Forward)? else {
+                return Ok(None);
+            };
+            cursor = next;
+            match ending {
+                Some(Ending::Call) if cursor.time == from + 1 => depth += 1,
+                Some(Ending::Return) => depth -= 1,
+                _ => {}
+            }
+            from = cursor.time;
+            let Some(line) = self.line(&cursor) else { continue };
+            let begins = cursor.pc() == Some(line.range.start);
+            let is_new = first.as_ref().is_none_or(|first| !is_same_line(first, &line)) || depth > 0;
+            if begins && is_new {
+                return Ok(Some(cursor.time));
+            }
+        }
+    }
+
+    fn backward(&mut self, cursor: Cursor<'a>, from: u64) -> Result<Option<u64>, Error> {
+        let here = (cursor.time == from).then(|| self.line(&cursor)).flatten();
+        let begins = |cursor: &Cursor<'_>, line: &LineRange| cursor.pc() == Some(line.range.start);
+        // In the middle of a line, to where it begins; at its beginning, to where the one before begins.
+        let mut target = here.filter(|line| !begins(&cursor, line));
+        let (mut cursor, mut from) = (cursor, from);
+        loop {
+            let Some(next) = self.instruction(cursor, from, Direction::Backward)? else {
+                return Ok(None);
+            };
+            cursor = next;
+            from = cursor.time;
+            let Some(line) = self.line(&cursor) else { continue };
+            let is_target = target.as_ref().is_none_or(|target| is_same_line(target, &line));
+            if begins(&cursor, &line) && is_target {
+                return Ok(Some(cursor.time));
+            }
+            target = Some(line);
+        }
+    }
+}

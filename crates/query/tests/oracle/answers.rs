@@ -1,0 +1,57 @@
+//! Random questions about guests of the corpus and real programs.
+
+use std::process::Command;
+
+use crate::questions::{Scene, oracles};
+use crate::recorded::{Recorded, windows_of};
+
+/// Questions that are asked of each index.
+const QUESTIONS: u32 = 60;
+
+/// Sizes of windows.
+const WINDOWS: [u64; 2] = [2_000, 50_000];
+
+fn check(recorded: &Recorded) {
+    let oracles = oracles(recorded);
+    for size in WINDOWS {
+        recorded.discard_index();
+        recorded.build(&windows_of(size)).unwrap();
+        Scene::open(recorded, &oracles).ask(QUESTIONS);
+    }
+}
+
+macro_rules! guests {
+    ($($name:ident: $guest:literal $options:tt;)*) => {
+        $(#[test] fn $name() { check(&Recorded::guest($guest, &$options)); })*
+    };
+}
+
+guests! {
+    threads: "thread_mutex" [];
+    threads_in_short_intervals: "thread_cond_queue" ["--interval", "100k"];
+    signals: "signal_async_registers" [];
+    signals_in_short_intervals: "signal_altstack_nested" ["--interval", "20k"];
+    just_in_time_code: "code_jit_many" ["--interval", "300k"];
+    self_modifying_code: "code_self_modify" [];
+    string_instructions: "insn_strings" [];
+    moved_memory: "memory_mremap" ["--interval", "20k"];
+    discarded_memory: "memory_madvise" ["--interval", "20k"];
+    forks: "process_fork" [];
+    coroutines: "flow_coroutines" [];
+    long_jumps: "signal_longjmp" ["--interval", "50k"];
+    exceptions: "flow_exceptions" [];
+}
+
+#[test]
+fn shell() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "for i in 1 2 3; do echo $i | wc -c; done; ls / | sort -r"]);
+    check(&Recorded::command("shell", command, &["--interval", "200k"]));
+}
+
+#[test]
+fn sorting() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "seq 2000 -1 1 | sort -n | tail -1"]);
+    check(&Recorded::command("sorting", command, &["--interval", "500k"]));
+}
