@@ -28,8 +28,8 @@ pub const HEADER_SIZE: usize = 64;
 /// Most bytes behind a header.
 pub const MAX_PAYLOAD: usize = 64 << 10;
 
-/// Pages are asked for, and noted as changed, in pieces of this size.
-pub const PIECE: u64 = 64 << 10;
+/// Pages are asked for, and noted as changed, in pieces of this size: small ones, because all of a piece is looked up.
+pub const PIECE: u64 = 16 << 10;
 
 /// The words of a message: its kind, then what the kind says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

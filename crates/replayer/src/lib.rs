@@ -75,7 +75,7 @@ pub use windows::{DEFAULT_WINDOW, Memory, Snapshot, Start, Windows};
 pub const PAGE_SIZE: usize = 4096;
 
 /// Log files of intervals that are kept for the next session.
-const KEPT_LOG_FILES: usize = 4;
+const KEPT_LOG_FILES: usize = 64;
 
 /// A recording and an engine to replay it with. Clones share everything.
 #[derive(Clone, Debug)]

@@ -127,6 +127,8 @@ pub struct Block<'a> {
     pub time: u64,
     /// The thread that runs.
     pub thread: u32,
+    /// A number for this code, the same whenever it comes again, as long as the process does not run out of numbers.
+    pub number: u32,
     description: &'a Description,
     blocks: &'a Descriptions,
     record: &'a [u8],
@@ -152,6 +154,12 @@ impl<'a> Block<'a> {
     #[inline]
     pub fn instructions(&self) -> u32 {
         self.description.instructions.into()
+    }
+
+    /// The length of each.
+    #[inline]
+    pub fn lengths(&self) -> &'a [u8] {
+        self.blocks.lengths(self.description)
     }
 
     /// How the last one ends.
@@ -564,7 +572,8 @@ impl<'a, V: Visitor> Merger<'a, V> {
             }
             let (loose, rest) = rest.split_at(loose);
             let thread = self.thread;
-            let block = Block { time, thread, description, blocks, record, loose };
+            let number = word & MOST_BLOCKS;
+            let block = Block { time, thread, number, description, blocks, record, loose };
             time += u64::from(description.instructions);
             self.time = time;
             bytes = rest;

@@ -3,8 +3,6 @@
 //! The process marks and counts while it runs ([`retro_abi::replay::detail::SUMMARY`]); what has gathered is asked for at
 //! the end of the stretch. Only calls, returns and switches of threads come in the order of time.
 
-use std::collections::BTreeMap;
-
 use retro_abi::replay::{Header, WRITTEN_SIZE, ask, detail, tell, transfer};
 
 use crate::session::Session;
@@ -59,8 +57,9 @@ impl Transfer {
 pub trait Summary {
     /// A call, a return, or a switch of threads.
     fn transfer(&mut self, transfer: Transfer);
-    /// Instructions with these lengths, one after the other from `pc` on, were executed so often.
-    fn executed(&mut self, pc: u64, lengths: &[u8], times: u32);
+    /// Instructions with these lengths, one after the other from `pc` on, were executed so often. `enters`: as the start
+    /// of a block.
+    fn executed(&mut self, pc: u64, lengths: &[u8], times: u32, enters: bool);
     /// Pages have become zero, before what was written to them.
     fn cleared(&mut self, start: u64, end: u64) -> Result<(), Error>;
     /// A page has changed.
@@ -163,42 +162,44 @@ fn written_page(payload: &[u8; WRITTEN_SIZE]) -> WrittenPage<'_> {
     }
 }
 
-/// How often blocks were executed, by number.
+/// How often blocks were executed, in the order of their numbers.
 #[derive(Debug, Default)]
-struct Counts(BTreeMap<u32, u32>);
+struct Counts(Vec<(u32, u32)>);
 
 impl Counts {
     fn add(&mut self, payload: &[u8]) {
-        for &[a, b, c, d, e, f, g, h] in payload.as_chunks::<8>().0 {
-            let count = self.0.entry(u32::from_le_bytes([a, b, c, d])).or_default();
-            *count = count.saturating_add(u32::from_le_bytes([e, f, g, h]));
-        }
+        let pairs = payload.as_chunks::<8>().0.iter();
+        self.0.extend(pairs.map(|&[a, b, c, d, e, f, g, h]| {
+            (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]))
+        }));
     }
 
     /// Tells straight pieces: what lies between two side exits was executed as often as the block was, less by those that
-    /// left it before.
+    /// left it before. The side exits of a block have the numbers behind its own.
     fn tell(&mut self, blocks: &Descriptions, summary: &mut impl Summary) {
         let counts = std::mem::take(&mut self.0);
-        for (&number, &times) in &counts {
+        let mut rest = counts.iter().peekable();
+        while let Some(&(number, times)) = rest.next() {
             let number = number as usize;
-            if blocks.is_partial(number) {
+            let Some((pc, lengths)) = blocks.code(number).filter(|_| !blocks.is_partial(number))
+            else {
                 continue;
-            }
-            let Some((pc, lengths)) = blocks.code(number) else { continue };
+            };
             let (mut left, mut start, mut at) = (times, 0, pc);
-            let exits = (number + 1..).take_while(|&exit| blocks.is_partial(exit));
-            for exit in exits {
+            for exit in (number + 1..).take_while(|&exit| blocks.is_partial(exit)) {
                 let end = blocks.code(exit).map_or(start, |(_, part)| part.len());
                 let Some(piece) = lengths.get(start..end) else { break };
                 if left > 0 && !piece.is_empty() {
-                    summary.executed(at, piece, left);
+                    summary.executed(at, piece, left, start == 0);
                 }
                 at += piece.iter().map(|&len| u64::from(len)).sum::<u64>();
                 start = end;
-                left = left.saturating_sub(counts.get(&(exit as u32)).copied().unwrap_or(0));
+                if let Some(&(_, taken)) = rest.next_if(|(next, _)| *next as usize == exit) {
+                    left = left.saturating_sub(taken);
+                }
             }
             if left > 0 && start < lengths.len() {
-                summary.executed(at, &lengths[start..], left);
+                summary.executed(at, &lengths[start..], left, start == 0);
             }
         }
     }

@@ -22,9 +22,6 @@ use retro_abi::replay::{Header, MAX_PAYLOAD, PIECE, WRITTEN_SIZE, ask, begin, ma
 /// All that a guest can have.
 pub const RANGES: [(u64, u64); 2] = [(GUEST_MIN, GUEST_END), (ISLAND_START, ISLAND_END)];
 
-/// Pieces in which stores are noticed, if all memory is there: small ones, because the marks of a whole piece are looked at.
-const TRACKED_PIECE: u64 = 16 << 10;
-
 /// When the kernel has no room for another mapping, this much is made accessible at once.
 const LARGE_PIECE: u64 = 64 << 20;
 
@@ -160,9 +157,8 @@ pub fn supply(address: u64, write: bool) -> bool {
     if !absent && !first_store {
         return false;
     }
-    let piece = if pages.lazy { PIECE } else { TRACKED_PIECE };
-    let mut start = address & !(piece - 1);
-    let mut end = start + piece;
+    let mut start = address & !(PIECE - 1);
+    let mut end = start + PIECE;
     if protect(start, end, READ_WRITE).is_err() {
         start = address & !(LARGE_PIECE - 1);
         end = start + LARGE_PIECE;

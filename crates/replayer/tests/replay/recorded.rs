@@ -38,7 +38,11 @@ impl Recorded {
         let scratch = Scratch::new(name);
         let directory = scratch.path().join("recording");
         let mut record = Command::new(retro());
-        record.arg("record").arg("--quiet").arg("-o").arg(&directory).args(options).arg("--");
+        record
+            .args(["record", "--quiet", "--no-index", "-o"])
+            .arg(&directory)
+            .args(options)
+            .arg("--");
         record.arg(command.get_program()).args(command.get_args());
         record.current_dir(scratch.path()).stdout(Stdio::null()).stderr(Stdio::null());
         record.status().unwrap();

@@ -35,7 +35,7 @@ impl Summary for Told {
         self.done.transfers.push(transfer);
     }
 
-    fn executed(&mut self, pc: u64, lengths: &[u8], times: u32) {
+    fn executed(&mut self, pc: u64, lengths: &[u8], times: u32, _: bool) {
         let mut at = pc;
         for &len in lengths {
             *self.done.executed.entry(at).or_default() += u64::from(times);

@@ -181,6 +181,9 @@ pub fn detach() {
         // SAFETY: the mapping is this process's own, and no cursor points there while the guest stands still.
         let _ = unsafe { sys::munmap(buffer.base, 2 * buffer.half) };
         buffer.base = 0;
+        buffer.second = false;
+        // There is nothing to hand over.
+        clock::set_cursor(0);
     }
 }
 
