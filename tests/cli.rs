@@ -13,6 +13,8 @@ mod errors;
 mod flushing;
 #[path = "cli/hostile.rs"]
 mod hostile;
+#[path = "cli/index.rs"]
+mod index;
 #[path = "cli/passing.rs"]
 mod passing;
 #[path = "cli/recordings.rs"]
@@ -42,7 +44,7 @@ use retro_testkit::compare::{Outcome, run};
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The ways a program is started: `retro` becomes it, supervises it, or records it.
-const MODES: [&[&str]; 3] = [&["run"], &["run", "--stats=json"], &["record", "--quiet"]];
+const MODES: [&[&str]; 3] = [&["run"], &["run", "--stats=json"], &["record", "--quiet", "--no-index"]];
 
 /// `RETRO_BINARY=path` tests another `retro`. From here on recordings go to a place of this process.
 fn retro_path() -> &'static Path {
@@ -68,9 +70,9 @@ fn place_for_recordings() -> PathBuf {
     all.join(process::id().to_string())
 }
 
-/// `retro ARGUMENTS...`, run to its end.
+/// `retro ARGUMENTS...`, run to its end. Nothing is indexed in the background.
 fn retro<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Outcome {
-    run(Command::new(retro_path()).args(arguments), TIMEOUT)
+    run(Command::new(retro_path()).args(arguments).env("RETRO_NO_INDEX", "1"), TIMEOUT)
 }
 
 /// `retro run ... -- bash -c SCRIPT`, not started yet.

@@ -7,8 +7,8 @@
 //! ([`inputs`]) is run in every mode ([`modes`]) in turn, round after round, so that a change in
 //! the machine's speed hits all modes alike ([`session`]). Each run is timed and its standard
 //! output compared with the native one's ([`measure`]); of recorded runs the log is measured, too
-//! ([`recording`]). A recording made beforehand is replayed in the same rounds ([`replaying`]), and random times of it are
-//! visited ([`positions`]), each in a process of this program with the engine of its own build ([`engine`]).
+//! ([`recording`]). A recording made beforehand is replayed in the same rounds ([`replaying`]), and random questions about
+//! it are asked ([`queries`]), each in a process of this program with the engine of its own build ([`engine`]).
 //! The medians become ratios to native ([`report`]), printed as a table ([`table`]) or JSON, judged against the
 //! project's goals ([`targets`]), and written into RESULTS.md on request ([`results`]).
 //!
@@ -26,8 +26,8 @@ mod machine;
 mod measure;
 mod modes;
 mod options;
-mod positions;
 mod programs;
+mod queries;
 mod random;
 mod recording;
 mod replaying;
@@ -73,8 +73,8 @@ fn do_task(task: &Task) -> Result<()> {
         Task::Stream { recording } => {
             serde_json::to_string(&replaying::replay(recording, Depth::Streamed)?)?
         }
-        Task::Position { recording, times } => {
-            serde_json::to_string(&positions::measure(recording, *times)?)?
+        Task::Query { recording, questions } => {
+            serde_json::to_string(&queries::measure(recording, *questions)?)?
         }
     };
     println!("{json}");

@@ -38,22 +38,25 @@ pub enum Mode {
     Stream,
     /// Under `retro verify`: the recording replayed on all cores
     Verify,
-    /// Going to random times of the recording, in milliseconds; on a few programs
-    Position,
+    /// Under `retro index`: the recording indexed, on all cores
+    Index,
+    /// Random questions about the recording, in milliseconds; on a few programs
+    Query,
     /// Under `valgrind --tool=none`: the peer
     Valgrind,
 }
 
 impl Mode {
     /// What is measured unless told otherwise.
-    pub const DEFAULT: [Self; 8] = [
+    pub const DEFAULT: [Self; 9] = [
         Self::Native,
         Self::Run,
         Self::Record,
         Self::Replay,
         Self::Stream,
         Self::Verify,
-        Self::Position,
+        Self::Index,
+        Self::Query,
         Self::Valgrind,
     ];
 
@@ -61,13 +64,22 @@ impl Mode {
         match self {
             Self::Native => &["{guest}"],
             Self::Run => &["{retro}", "run", "--", "{guest}"],
-            Self::Record => {
-                &["{retro}", "record", "--quiet", "-o", "{scratch}/recording", "--", "{guest}"]
-            }
+            // Recording alone: an indexer in the background would be measured with it.
+            Self::Record => &[
+                "{retro}",
+                "record",
+                "--quiet",
+                "--no-index",
+                "-o",
+                "{scratch}/recording",
+                "--",
+                "{guest}",
+            ],
             Self::Replay => &["{bench}", "replay", "{scratch}/kept/recording"],
             Self::Stream => &["{bench}", "stream", "{scratch}/kept/recording"],
             Self::Verify => &["{retro}", "verify", "--json", "{scratch}/kept/recording"],
-            Self::Position => &["{bench}", "position", "{scratch}/kept/recording"],
+            Self::Index => &["{retro}", "index", "--rebuild", "--json", "{scratch}/kept/recording"],
+            Self::Query => &["{bench}", "query", "{scratch}/kept/recording"],
             // Without --trace-children the programs of the fork/exec group would run natively.
             Self::Valgrind => &["valgrind", "-q", "--tool=none", "--trace-children=yes", "{guest}"],
         }
@@ -83,19 +95,28 @@ impl Mode {
         self == Self::Record
     }
 
+    /// Whether a run leaves something on disk whose size counts, and what that is called.
+    pub fn stores(self) -> Option<&'static str> {
+        match self {
+            Self::Record => Some("log"),
+            Self::Index => Some("index"),
+            _ => None,
+        }
+    }
+
     /// Whether a run works on a recording that was made before.
     pub fn replays(self) -> bool {
-        matches!(self, Self::Replay | Self::Stream | Self::Verify | Self::Position)
+        matches!(self, Self::Replay | Self::Stream | Self::Verify | Self::Index | Self::Query)
     }
 
     /// Whether its cost is given as a multiple of native.
     pub fn is_compared(self) -> bool {
-        !matches!(self, Self::Native | Self::Position)
+        !matches!(self, Self::Native | Self::Query)
     }
 
     /// Whether it takes its turn in every round.
     pub fn is_timed(self) -> bool {
-        self != Self::Position
+        self != Self::Query
     }
 
     fn needs_retro(self) -> bool {
@@ -216,6 +237,7 @@ mod tests {
                 "/opt/retro",
                 "record",
                 "--quiet",
+                "--no-index",
                 "-o",
                 "/scratch/recording",
                 "--",

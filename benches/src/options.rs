@@ -8,14 +8,14 @@ use clap::{Parser, Subcommand};
 use crate::modes::Mode;
 use crate::programs::{Group, PROGRAMS, Program};
 
-/// Times that the mode `position` goes to, if nobody says otherwise.
-const DEFAULT_POSITIONS: u32 = 100;
+/// Questions of each kind that the mode `query` asks, if nobody says otherwise.
+const DEFAULT_QUESTIONS: u32 = 200;
 
 const EXAMPLES: &str = "\
 Examples:
   retro-bench                                     everything, in every mode
   retro-bench --modes run,record --group cpu      the CPU-bound programs, without the peer
-  retro-bench --modes replay,stream,position      what looking at a recording costs
+  retro-bench --modes replay,index,query          what looking at a recording costs
   retro-bench --only gzip,sh-loop --runs 7        two programs, seven rounds each
   retro-bench --json --out results.json           every sample, for another program to read
   retro-bench --update-results                    rewrite the measured part of benches/RESULTS.md
@@ -28,8 +28,8 @@ Exit status: 0 if every run gave native's answer and every replay was what was r
 /// Runs each program natively, under `retro run`, under `retro record` and under `valgrind --tool=none` in
 /// turn, compares their output, and prints the median wall-clock time of each mode divided by the native one's,
 /// and the size of the logs in bits per instruction. Replays a recording of each program in the same way: plainly,
-/// with everything streamed, and under `retro verify`. In recordings of a few programs it goes to random times and
-/// prints how long that takes.
+/// with everything streamed, and under `retro verify`; and indexes it. About recordings of a few programs it asks random
+/// questions and prints how long the answers take.
 #[derive(Parser, Debug)]
 #[command(name = "retro-bench", version, after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
@@ -57,9 +57,9 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     pub cold_runs: u32,
 
-    /// Random times that mode position goes to in each recording
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_POSITIONS, value_parser = clap::value_parser!(u32).range(1..))]
-    pub positions: u32,
+    /// Random questions of each kind that mode query asks about each recording
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_QUESTIONS, value_parser = clap::value_parser!(u32).range(1..))]
+    pub questions: u32,
 
     /// Give up on a run after so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..))]
@@ -96,12 +96,12 @@ pub enum Task {
     /// Replay a recording and look at everything that it does
     #[command(hide = true)]
     Stream { recording: PathBuf },
-    /// Go to random times of a recording
+    /// Ask random questions about a recording
     #[command(hide = true)]
-    Position {
+    Query {
         recording: PathBuf,
-        #[arg(long, default_value_t = DEFAULT_POSITIONS)]
-        times: u32,
+        #[arg(long, default_value_t = DEFAULT_QUESTIONS)]
+        questions: u32,
     },
 }
 

@@ -46,6 +46,20 @@ pub fn kept(scratch: &Path) -> PathBuf {
     scratch.join("kept")
 }
 
+/// Bytes of the index of the recording in a directory.
+pub fn index_size(directory: &Path) -> u64 {
+    fn size_of(directory: &Path) -> u64 {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let sizes = entries.map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => size_of(&entry.path()),
+            Ok(metadata) => metadata.len(),
+            Err(_) => 0,
+        });
+        sizes.sum()
+    }
+    size_of(&place(directory).join("index"))
+}
+
 /// The size of the recording at `path`. A damaged one is an error: it would look small.
 pub fn measure(retro: &Path, path: &Path) -> Result<LogSize> {
     let mut command = Command::new(retro);

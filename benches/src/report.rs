@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::machine::Machine;
 use crate::measure::Sample;
 use crate::modes::Mode;
-use crate::positions::Positioning;
+use crate::queries::Answers;
 use crate::programs::{Group, Program};
 use crate::statistics::{geometric_mean, median};
 
@@ -34,23 +34,23 @@ pub struct ProgramReport {
     pub group: Group,
     pub headline: bool,
     pub modes: BTreeMap<Mode, ModeReport>,
-    /// Of [`Mode::Position`], on programs that this is measured on.
+    /// Of [`Mode::Query`], on programs that this is measured on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub positioning: Option<PositioningReport>,
+    pub answers: Option<AnswersReport>,
 }
 
-/// How long it takes to go to random times of a program's recording.
+/// How long it takes to answer questions about a program's recording.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub enum PositioningReport {
-    Measured(Positioning),
+pub enum AnswersReport {
+    Measured(Answers),
     Failed { error: String },
 }
 
-impl From<Result<Positioning, String>> for PositioningReport {
-    fn from(outcome: Result<Positioning, String>) -> Self {
+impl From<Result<Answers, String>> for AnswersReport {
+    fn from(outcome: Result<Answers, String>) -> Self {
         match outcome {
-            Ok(positioning) => Self::Measured(positioning),
+            Ok(answers) => Self::Measured(answers),
             Err(error) => Self::Failed { error },
         }
     }
@@ -72,7 +72,7 @@ pub struct Figures {
     pub cpu_ratio: f64,
     pub wall_ms_over_native: f64,
     pub peak_memory_kib: u64,
-    /// Of a mode that records.
+    /// Of a mode that stores something.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_bits_per_instruction: Option<f64>,
     pub samples: Vec<Sample>,
@@ -84,7 +84,7 @@ pub struct GeometricMean {
     pub programs: usize,
     pub wall_ratio: BTreeMap<Mode, f64>,
     pub cpu_ratio: BTreeMap<Mode, f64>,
-    /// Of modes that record.
+    /// Of modes that store something.
     pub log_bits_per_instruction: BTreeMap<Mode, f64>,
 }
 
@@ -127,15 +127,15 @@ impl ProgramReport {
             group: program.group,
             headline: program.headline,
             modes,
-            positioning: None,
+            answers: None,
         }
     }
 
-    /// How long going to random times takes, if it was measured.
-    pub fn positioning(&self) -> Option<&Positioning> {
-        match self.positioning.as_ref()? {
-            PositioningReport::Measured(positioning) => Some(positioning),
-            PositioningReport::Failed { .. } => None,
+    /// How long answers take, if it was measured.
+    pub fn answers(&self) -> Option<&Answers> {
+        match self.answers.as_ref()? {
+            AnswersReport::Measured(answers) => Some(answers),
+            AnswersReport::Failed { .. } => None,
         }
     }
 
@@ -204,8 +204,8 @@ impl Report {
                     failures.push(format!("{} under {mode}: {error}", program.name));
                 }
             }
-            if let Some(PositioningReport::Failed { error }) = &program.positioning {
-                failures.push(format!("{} under {}: {error}", program.name, Mode::Position));
+            if let Some(AnswersReport::Failed { error }) = &program.answers {
+                failures.push(format!("{} under {}: {error}", program.name, Mode::Query));
             }
         }
         failures
@@ -305,9 +305,9 @@ pub mod tests {
     #[test]
     fn failed_positioning_is_a_failure() {
         let mut report = report(&[("gzip", &[100.0, 200.0, 300.0, 400.0])]);
-        report.programs[0].positioning = Some(Err("no end after 1 s".to_owned()).into());
-        assert_eq!(report.failures(), ["gzip under position: no end after 1 s"]);
-        assert_eq!(report.programs[0].positioning(), None);
+        report.programs[0].answers = Some(Err("no end after 1 s".to_owned()).into());
+        assert_eq!(report.failures(), ["gzip under query: no end after 1 s"]);
+        assert_eq!(report.programs[0].answers(), None);
     }
 
     #[test]

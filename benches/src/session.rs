@@ -19,11 +19,11 @@ use crate::machine::Machine;
 use crate::measure::{self, Answer, Run, Sample};
 use crate::modes::{Launcher, Mode};
 use crate::options::Options;
-use crate::positions::{self, Positioning};
+use crate::queries::{self, Answers};
 use crate::programs::{Group, Program};
 use crate::recording::{self, LogSize};
 use crate::replaying;
-use crate::report::{GeometricMean, Outcome, PositioningReport, ProgramReport, Report};
+use crate::report::{GeometricMean, Outcome, AnswersReport, ProgramReport, Report};
 use crate::table;
 use crate::workdir::WorkDirectory;
 
@@ -96,10 +96,10 @@ fn run_program(
     let outcomes = candidate.run_rounds(options.rounds(program.group), recorded.as_ref())?;
     let mut report = ProgramReport::new(program, outcomes);
     if let Some(recorded) = &recorded
-        && candidate.is_positioned(program)
+        && candidate.is_queried(program)
     {
-        report.positioning = Some(match recorded {
-            Ok(_) => candidate.position(options.positions)?.into(),
+        report.answers = Some(match recorded {
+            Ok(_) => candidate.ask(options.questions)?.into(),
             Err(reason) => Err(reason.clone()).into(),
         });
     }
@@ -135,13 +135,13 @@ impl Candidate<'_> {
         self.launcher.modes().iter().copied().filter(|mode| mode.is_timed())
     }
 
-    fn is_positioned(&self, program: &Program) -> bool {
-        program.is_positioned() && self.launcher.modes().contains(&Mode::Position)
+    fn is_queried(&self, program: &Program) -> bool {
+        program.is_queried() && self.launcher.modes().contains(&Mode::Query)
     }
 
     /// Makes the recording that all modes use that replay; nothing if there is no such mode.
     fn record_for_replays(&self, program: &Program) -> Result<Option<Result<LogSize, String>>> {
-        if !self.timed_modes().any(Mode::replays) && !self.is_positioned(program) {
+        if !self.timed_modes().any(Mode::replays) && !self.is_queried(program) {
             return Ok(None);
         }
         let kept = recording::kept(&self.scratch);
@@ -196,6 +196,11 @@ impl Candidate<'_> {
         expected: Expected<'_>,
     ) -> Attempt<Sample> {
         let outcome = self.run_once(words, expected)?.map(|run| run.sample);
+        if let (Mode::Index, Expected::Instructions(instructions)) = (mode, expected) {
+            let bytes = recording::index_size(&recording::kept(&self.scratch));
+            let size = LogSize { bytes, instructions };
+            return Ok(outcome.map(|sample| Sample { log: Some(size), ..sample }));
+        }
         if !mode.records() {
             return Ok(outcome);
         }
@@ -206,16 +211,16 @@ impl Candidate<'_> {
         Ok(outcome)
     }
 
-    fn position(&self, times: u32) -> Attempt<Positioning> {
-        let mut words = self.launcher.command(Mode::Position, &self.guest, &self.scratch);
-        words.push(format!("--times={times}").into());
+    fn ask(&self, questions: u32) -> Attempt<Answers> {
+        let mut words = self.launcher.command(Mode::Query, &self.guest, &self.scratch);
+        words.push(format!("--questions={questions}").into());
         let Some(run) = measure::run(&words, self.directory, self.timeout)? else {
             return Ok(Err(self.no_end()));
         };
         if !run.answer.status.success() {
             return Ok(Err(format!("{}{}", run.answer.status, last_lines(&run.stderr))));
         }
-        Ok(positions::parse(&run.answer.stdout))
+        Ok(queries::parse(&run.answer.stdout))
     }
 
     fn run_once(&self, words: &[OsString], expected: Expected<'_>) -> Attempt<Run> {
@@ -276,11 +281,11 @@ fn progress(report: &ProgramReport) -> String {
             },
         };
     }
-    line += &match &report.positioning {
+    line += &match &report.answers {
         None => String::new(),
-        Some(PositioningReport::Failed { .. }) => format!("  {} FAILED", Mode::Position),
-        Some(PositioningReport::Measured(figures)) => {
-            format!("  {} {:.1} ms", Mode::Position, figures.cold.median_ms)
+        Some(AnswersReport::Failed { .. }) => format!("  {} FAILED", Mode::Query),
+        Some(AnswersReport::Measured(figures)) => {
+            format!("  {} {:.1} ms", Mode::Query, figures.worst_median_ms())
         }
     };
     line
@@ -294,7 +299,7 @@ fn command_line() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::positions::tests::positioning;
+    use crate::queries::tests::answers;
     use crate::report::tests::report;
 
     #[test]
@@ -315,10 +320,10 @@ mod tests {
         );
         assert!(progress(&report.programs[1]).contains("run 3.00 (+2.0 ms)"));
         let mut gzip = report.programs.swap_remove(0);
-        gzip.positioning = Some(Ok(positioning(12.34, 3.0)).into());
-        assert!(progress(&gzip).ends_with("  valgrind FAILED  position 12.3 ms"));
-        gzip.positioning = Some(Err("no end".to_owned()).into());
-        assert!(progress(&gzip).ends_with("  position FAILED"));
+        gzip.answers = Some(Ok(answers(&[("registers", 12.34)])).into());
+        assert!(progress(&gzip).ends_with("  valgrind FAILED  query 12.3 ms"));
+        gzip.answers = Some(Err("no end".to_owned()).into());
+        assert!(progress(&gzip).ends_with("  query FAILED"));
     }
 
     fn answer(script: &str) -> Answer {

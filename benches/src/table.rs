@@ -3,18 +3,18 @@
 
 use crate::measure::{LONG_RUN, Sample};
 use crate::modes::Mode;
-use crate::positions::Positioning;
 use crate::programs::{Group, Program};
-use crate::report::{ModeReport, PositioningReport, ProgramReport, Report};
+use crate::queries::Answers;
+use crate::report::{ModeReport, AnswersReport, ProgramReport, Report};
 use crate::targets;
 
-/// The whole report: ratios, cold starts, random times, targets.
+/// The whole report: ratios, cold starts, questions, targets.
 pub fn render(report: &Report) -> String {
     let mut sections = Vec::new();
     let warm = warm_table(report);
     if warm.len() > 1 {
-        let logs = if recording(report).next().is_some() {
-            "; log in bits per guest instruction"
+        let logs = if storing(report).next().is_some() {
+            "; what is stored in bits per guest instruction"
         } else {
             ""
         };
@@ -33,9 +33,9 @@ pub fn render(report: &Report) -> String {
         );
         sections.push(format!("{caption}\n\n{}", align(&cold, 1)));
     }
-    let positions = position_table(report);
-    if positions.len() > 1 {
-        sections.push(format!("{}\n\n{}", position_caption(report), align(&positions, 1)));
+    let questions = question_table(report);
+    if questions.len() > 1 {
+        sections.push(format!("{}\n\n{}", question_caption(report), align(&questions, 1)));
     }
     let verdicts = targets::judge(report);
     if !verdicts.is_empty() {
@@ -72,9 +72,9 @@ fn compared(report: &Report) -> impl Iterator<Item = Mode> + '_ {
     report.modes.iter().copied().filter(|mode| mode.is_compared())
 }
 
-/// The modes that leave a log.
-fn recording(report: &Report) -> impl Iterator<Item = Mode> + '_ {
-    report.modes.iter().copied().filter(|mode| mode.records())
+/// The modes that store something.
+fn storing(report: &Report) -> impl Iterator<Item = Mode> + '_ {
+    report.modes.iter().copied().filter(|mode| mode.stores().is_some())
 }
 
 /// What to say of runs that were too long to be repeated.
@@ -94,13 +94,13 @@ fn unrepeated(report: &Report) -> String {
 fn warm_table(report: &Report) -> Vec<Vec<String>> {
     let mut rows = vec![row(["program", "group", "native ms"])];
     rows[0].extend(compared(report).map(Mode::name));
-    rows[0].extend(recording(report).map(|_| "log".to_owned()));
+    rows[0].extend(storing(report).filter_map(|mode| Some(mode.stores()?.to_owned())));
     let warm: Vec<&ProgramReport> =
         report.programs.iter().filter(|program| program.group != Group::Cold).collect();
     for (position, program) in warm.iter().enumerate() {
         let mut cells = row([program.name, &program.group.name(), &native_ms(program)]);
         cells.extend(compared(report).map(|mode| ratio(program, mode)));
-        cells.extend(recording(report).map(|mode| {
+        cells.extend(storing(report).map(|mode| {
             let size = program.figures(mode).and_then(|figures| figures.log_bits_per_instruction);
             size.map_or_else(|| "–".to_owned(), bits)
         }));
@@ -121,7 +121,7 @@ fn mean_rows(report: &Report) -> impl Iterator<Item = Vec<String>> + '_ {
             Some(ratio) => format!("**{ratio:.2}**"),
             None => "–".to_owned(),
         }));
-        cells.extend(recording(report).map(
+        cells.extend(storing(report).map(
             |mode| match mean.log_bits_per_instruction.get(&mode) {
                 Some(&size) => format!("**{}**", bits(size)),
                 None => "–".to_owned(),
@@ -158,39 +158,49 @@ fn cold_table(report: &Report) -> Vec<Vec<String>> {
     rows
 }
 
-fn position_caption(report: &Report) -> String {
-    let times = report.programs.iter().find_map(|program| Some(program.positioning()?.times));
-    let times =
-        times.map_or_else(|| "random times".to_owned(), |count| format!("{count} random times"));
+fn question_caption(report: &Report) -> String {
+    let count = report.programs.iter().find_map(|program| Some(program.answers()?.questions));
+    let count = count.map_or_else(String::new, |count| format!("{count} "));
     format!(
-        "Going to {times} of the interval in the middle of a recording, milliseconds; cutting it into windows as a \
-         multiple of replaying it; bytes of stored pages per instruction:"
+        "{count}random questions of each kind about the longest process, milliseconds, median and worst, nothing kept of \
+         the answers before:"
     )
 }
 
-fn position_table(report: &Report) -> Vec<Vec<String>> {
-    let head =
-        ["program", "windows", "cold", "cold 95 %", "warm", "warm 95 %", "cutting", "stored"];
-    let mut rows = vec![row(head)];
-    for program in &report.programs {
-        let Some(outcome) = &program.positioning else { continue };
-        let mut cells = row([program.name]);
-        match outcome {
-            PositioningReport::Measured(figures) => {
-                let &Positioning { cold, warm, .. } = figures;
-                cells.push(figures.windows.to_string());
-                let latencies =
-                    [cold.median_ms, cold.percentile_95_ms, warm.median_ms, warm.percentile_95_ms];
-                cells.extend(latencies.map(|latency| format!("{latency:.1}")));
-                cells.push(format!("{:.2}", figures.cut_ratio()));
-                cells.push(bits(figures.stored_bytes_per_instruction()));
-            }
-            PositioningReport::Failed { .. } => {
-                cells.resize(head.len(), "–".to_owned());
-                cells[2] = "FAILED".to_owned();
-            }
-        }
+/// A row for each kind of question, a column for each program.
+fn question_table(report: &Report) -> Vec<Vec<String>> {
+    let asked: Vec<(&str, &AnswersReport)> = (report.programs.iter())
+        .filter_map(|program| Some((program.name, program.answers.as_ref()?)))
+        .collect();
+    let mut head = row(["question"]);
+    head.extend(asked.iter().map(|(name, _)| (*name).to_owned()));
+    let mut rows = vec![head];
+    let figures = |report: &AnswersReport, show: &dyn Fn(&Answers) -> String| match report {
+        AnswersReport::Measured(answers) => show(answers),
+        AnswersReport::Failed { .. } => "FAILED".to_owned(),
+    };
+    let mut add = |name: &str, show: &dyn Fn(&Answers) -> String| {
+        let mut cells = row([name]);
+        cells.extend(asked.iter().map(|(_, report)| figures(report, show)));
         rows.push(cells);
+    };
+    if asked.is_empty() {
+        return rows;
+    }
+    add("(instructions, millions)", &|answers| (answers.instructions / 1_000_000).to_string());
+    add("(opening to the first answer)", &|answers| format!("{:.0}", answers.first_answer_ms));
+    let mut kinds: Vec<&str> = Vec::new();
+    for program in &report.programs {
+        let known = program.answers().into_iter().flat_map(|answers| answers.latencies.keys());
+        kinds.extend(known.map(String::as_str));
+    }
+    kinds.sort_unstable();
+    kinds.dedup();
+    for kind in kinds {
+        add(kind, &|answers| match answers.latencies.get(kind) {
+            Some(latency) => format!("{:.1} / {:.0}", latency.median_ms, latency.worst_ms),
+            None => "–".to_owned(),
+        });
     }
     rows
 }
@@ -248,7 +258,7 @@ fn align(rows: &[Vec<String>], left: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::positions::tests::positioning;
+    use crate::queries::tests::answers;
     use crate::report::tests::{report, report_of};
 
     #[test]
@@ -272,7 +282,7 @@ mod tests {
             ("true", &[0.5, 4.5, 5.5, 200.5]),
         ]);
         let expected = "\
-Wall-clock time as a multiple of native, median of 3 (of 1 where a run takes over 10 s); log in bits per guest instruction:
+Wall-clock time as a multiple of native, median of 3 (of 1 where a run takes over 10 s); what is stored in bits per guest instruction:
 
 | program                           | group   | native ms |      run |   record | valgrind |       log |
 | --------------------------------- | ------- | --------: | -------: | -------: | -------: | --------: |
@@ -297,33 +307,34 @@ Cold starts, milliseconds over native and multiple of it, median of 30:
             let text = render(&report(&[("gzip", &[100.0, 110.0, 150.0, milliseconds])]));
             text.lines().next().unwrap_or_default().to_owned()
         };
-        assert!(caption(9_999.0).contains("median of 3; log"));
-        assert!(caption(10_001.0).contains("median of 3 (of 1 where a run takes over 10 s); log"));
+        assert!(caption(9_999.0).contains("median of 3; what is stored"));
+        assert!(caption(10_001.0).contains("median of 3 (of 1 where a run takes over 10 s); what is stored"));
     }
 
     #[test]
-    fn random_times_have_a_table_of_their_own() {
-        let modes = [Mode::Native, Mode::Replay, Mode::Position];
+    fn questions_have_a_table_of_their_own() {
+        let modes = [Mode::Native, Mode::Replay, Mode::Query];
         let mut report = report_of(
             &modes,
             &[("gzip", &[100.0, 150.0]), ("xz", &[100.0, 150.0]), ("cc1", &[100.0, 150.0])],
         );
-        report.programs[0].positioning = Some(Ok(positioning(12.34, 3.0)).into());
-        report.programs[2].positioning = Some(Err("diverged".to_owned()).into());
+        report.programs[0].answers = Some(Ok(answers(&[("registers", 1.25)])).into());
+        report.programs[2].answers = Some(Err("diverged".to_owned()).into());
         let expected = "\
-Going to 100 random times of the interval in the middle of a recording, milliseconds; cutting it into windows as a \
-multiple of replaying it; bytes of stored pages per instruction:
+100 random questions of each kind about the longest process, milliseconds, median and worst, nothing kept of the \
+answers before:
 
-| program | windows |   cold | cold 95 % | warm | warm 95 % | cutting | stored |
-| ------- | ------: | -----: | --------: | ---: | --------: | ------: | -----: |
-| gzip    |      32 |   12.3 |      24.7 |  3.0 |       6.0 |    1.50 |  0.025 |
-| cc1     |       – | FAILED |         – |    – |         – |       – |      – |
+| question                      |     gzip |    cc1 |
+| ----------------------------- | -------: | -----: |
+| (instructions, millions)      |     8230 | FAILED |
+| (opening to the first answer) |      120 | FAILED |
+| registers                     | 1.2 / 12 | FAILED |
 ";
         let text = render(&report);
         assert!(text.contains(expected), "{text}");
         assert!(
             text.contains("| native ms |   replay |\n"),
-            "no column for the mode position: {text}"
+            "no column for the mode query: {text}"
         );
     }
 

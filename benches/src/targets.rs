@@ -4,7 +4,8 @@
 //! look like a success.
 
 use crate::modes::Mode;
-use crate::programs::{Group, POSITIONED, PROGRAMS};
+use crate::programs::{Group, PROGRAMS, QUERIED};
+use crate::queries::Answers;
 use crate::report::{Figures, ProgramReport, Report};
 use crate::table;
 
@@ -37,8 +38,14 @@ const REPLAY: f64 = 2.0;
 /// Of replay with everything streamed, geometric mean over the eight.
 const STREAM: f64 = 8.0;
 
-/// Milliseconds that going to a random time may take, median, on each program where it is measured.
-const POSITION_MS: f64 = 30.0;
+/// Of indexing, geometric mean over the eight.
+const INDEX: f64 = 4.0;
+
+/// Bits of index per instruction, geometric mean over the eight.
+const INDEX_BITS: f64 = 0.5;
+
+/// Milliseconds that answers of any kind may take, median and worst, and the first one with opening the recording.
+const ANSWER_MS: (f64, f64, f64) = (5.0, 100.0, 1000.0);
 
 /// One line per goal that the report can judge.
 pub fn judge(report: &Report) -> Vec<String> {
@@ -49,10 +56,12 @@ pub fn judge(report: &Report) -> Vec<String> {
     verdicts.extend(ratios(report, &RECORD));
     verdicts.extend(syscalls(report));
     verdicts.extend(process(report, &RECORD));
-    verdicts.extend(log(report));
+    verdicts.extend(sizes(report, Mode::Record, LOG_BITS));
     verdicts.extend(replays(report, Mode::Replay, REPLAY));
     verdicts.extend(replays(report, Mode::Stream, STREAM));
-    verdicts.extend(positions(report));
+    verdicts.extend(replays(report, Mode::Index, INDEX));
+    verdicts.extend(sizes(report, Mode::Index, INDEX_BITS));
+    verdicts.extend(answers(report));
     verdicts
 }
 
@@ -105,14 +114,26 @@ fn replays(report: &Report, mode: Mode, most: f64) -> Option<String> {
     Some(verdict(&goal, mean <= most, &format!("{mean:.2}, worst {name} {worst:.2}")))
 }
 
-/// A new process has to do, since a pool may have none that is near.
-fn positions(report: &Report) -> Option<String> {
-    let cold =
-        |name: &&'static str| Some((report.program(name)?.positioning()?.cold.median_ms, *name));
-    let medians: Vec<_> = POSITIONED.iter().map(cold).collect::<Option<_>>()?;
-    let (worst, name) = medians.into_iter().max_by(|left, right| left.0.total_cmp(&right.0))?;
-    let goal = format!("position: median at most {POSITION_MS} ms from a window's start");
-    Some(verdict(&goal, worst <= POSITION_MS, &format!("worst {name} {worst:.1} ms")))
+fn answers(report: &Report) -> Vec<String> {
+    let asked = |name: &&'static str| Some((report.program(name)?.answers()?, *name));
+    let Some(answers) = QUERIED.iter().map(asked).collect::<Option<Vec<_>>>() else {
+        return Vec::new();
+    };
+    let (median, worst, first) = ANSWER_MS;
+    let judge = |what: &str, most: f64, value: fn(&Answers) -> f64| {
+        let values = answers.iter().map(|(answers, name)| (value(answers), *name));
+        let found = values.max_by(|left, right| left.0.total_cmp(&right.0));
+        found.map(|(value, name)| {
+            let goal = format!("query: {what} at most {most} ms");
+            verdict(&goal, value <= most, &format!("worst {name} {value:.1} ms"))
+        })
+    };
+    let verdicts = [
+        judge("median of any kind of question", median, Answers::worst_median_ms),
+        judge("any answer", worst, Answers::worst_ms),
+        judge("opening to the first answer", first, |answers| answers.first_answer_ms),
+    ];
+    verdicts.into_iter().flatten().collect()
 }
 
 fn ahead_of_valgrind(report: &Report) -> Option<String> {
@@ -160,14 +181,15 @@ fn syscalls(report: &Report) -> Option<String> {
     Some(verdict(&goal, *ratio <= SYSCALL, &format!("{name} {ratio:.2}")))
 }
 
-fn log(report: &Report) -> Option<String> {
-    all_of(report, Mode::Record, |program| program.headline)?;
+fn sizes(report: &Report, mode: Mode, most: f64) -> Option<String> {
+    all_of(report, mode, |program| program.headline)?;
     let mut means = report.geometric_means.iter();
-    let bits = means.find_map(|mean| mean.log_bits_per_instruction.get(&Mode::Record).copied())?;
+    let bits = means.find_map(|mean| mean.log_bits_per_instruction.get(&mode).copied())?;
+    let stored = mode.stores()?;
     let goal = format!(
-        "record: log at most {LOG_BITS} bits per instruction, geometric mean over the eight"
+        "{mode}: {stored} at most {most} bits per instruction, geometric mean over the eight"
     );
-    Some(verdict(&goal, bits <= LOG_BITS, &table::bits(bits)))
+    Some(verdict(&goal, bits <= most, &table::bits(bits)))
 }
 
 fn verdict(goal: &str, met: bool, value: &str) -> String {
@@ -177,7 +199,7 @@ fn verdict(goal: &str, met: bool, value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::positions::tests::positioning;
+    use crate::queries::tests::answers;
     use crate::report::tests::{report, report_of};
 
     #[test]
@@ -217,23 +239,25 @@ mod tests {
     fn replays_are_judged() {
         let modes = [Mode::Native, Mode::Replay, Mode::Stream];
         let usual: &[f64] = &[100.0, 160.0, 900.0];
-        let names = ["gzip", "xz", "python3", "sqlite3", "perl", "cc1", "ray"];
+        let names = ["gzip", "xz", "python3", "sqlite3", "perl", "cc1", "ray", "python3-short"];
         let mut rows: Vec<(&str, &[f64])> = names.map(|name| (name, usual)).to_vec();
         rows.push(("queens", &[100.0, 320.0, 900.0]));
         let mut report = report_of(&modes, &rows);
-        for name in POSITIONED {
+        for name in QUERIED {
             let program = report.programs.iter_mut().find(|program| program.name == *name);
-            program.expect("there").positioning = Some(Ok(positioning(12.0, 45.0)).into());
+            program.expect("there").answers = Some(Ok(answers(&[("registers", 4.0), ("stack", 12.0)])).into());
         }
         assert_eq!(
             judge(&report),
             [
                 "replay: geometric mean over the eight at most 2: met (1.74, worst queens 3.20)",
                 "stream: geometric mean over the eight at most 8: MISSED (9.00, worst queens 9.00)",
-                "position: median at most 30 ms from a window's start: met (worst cc1 12.0 ms)",
+                "query: median of any kind of question at most 5 ms: MISSED (worst cc1 12.0 ms)",
+                "query: any answer at most 100 ms: MISSED (worst cc1 120.0 ms)",
+                "query: opening to the first answer at most 1000 ms: met (worst cc1 120.0 ms)",
             ]
         );
-        report.programs[0].positioning = Some(Err("no end".to_owned()).into());
+        report.programs[0].answers = Some(Err("no end".to_owned()).into());
         assert_eq!(judge(&report).len(), 2, "not judged without all of its programs");
     }
 

@@ -26,8 +26,9 @@ pub fn demo() -> Result<()> {
     if recording.exists() {
         fs::remove_dir_all(&recording).context("cannot remove the last recording")?;
     }
-    let recorded =
-        show(command(&retro).args(["record", "-o"]).arg(&recording).arg("--").arg(&ledger))?;
+    let recorded = show(
+        command(&retro).args(["record", "--no-index", "-o"]).arg(&recording).arg("--").arg(&ledger),
+    )?;
     ensure!(native == recorded, "the two runs differ");
     println!("\nSame output, same status. What the recording holds (retro info):");
     show(command(&retro).arg("info").arg(&recording))?;

@@ -1,18 +1,28 @@
 //! The command line: what can be asked, and the help text for it.
 
+mod indexing;
+mod querying;
 mod recordings;
 mod replaying;
+mod serving;
 
 use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub use indexing::IndexOptions;
+pub use querying::{
+    BacktraceOptions, CallsOptions, CoreOptions, ExamineOptions, ExecutionsOptions, Extent, GotoOptions,
+    HistoryOptions, LastWriteOptions, Limit, MapsOptions, PrintOptions, RegistersOptions,
+    SignalsOptions, SourceOptions, StepOptions, Subject, SyscallsOptions, ThreadsOptions, View,
+};
 pub use recordings::{
     DumpOptions, InfoOptions, KindGroup, LsOptions, PackOptions, RecordOptions, RmOptions,
     UnpackOptions, VerifyOptions,
 };
 pub use replaying::{Moment, ReplayOptions, TraceKind};
+pub use serving::ServeOptions;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,9 +30,13 @@ Examples:
   retro ls                         list the recordings
   retro info                       what happened in the latest one, in numbers
   retro dump | less                its log as text
+  retro index                      build its index, for fast answers
   retro verify                     replay it and compare
   retro replay                     its output again
   retro replay --trace=calls       which function called which
+  retro bt                         the call stack where it crashed, or ended
+  retro last-write 'x->size'       who wrote that, and from where
+  retro serve                      answer questions of other programs about it
   retro run -- ls -l               run a program under the engine without recording
   retro run --stats -- make -j2    and print what the engine counted
   retro completions bash           print a completion script for bash
@@ -66,6 +80,11 @@ pub enum Command {
     Ls(LsOptions),
     /// Show what a recording holds: commands, processes, counts, sizes
     Info(InfoOptions),
+    /// Build the index of a recording, which makes questions about it fast
+    ///
+    /// The recording is replayed once, and what is needed to find any moment of it again is stored beside its log.
+    /// Recording does so in the background; this command completes what is missing.
+    Index(IndexOptions),
     /// Replay a recording and compare it with its log
     ///
     /// Every interval is replayed alone, in a sandboxed process that needs nothing but the recording. All that
@@ -77,6 +96,41 @@ pub enum Command {
     /// wrote. With --trace, prints calls, system calls, blocks or changes of memory with the names of functions
     /// instead.
     Replay(ReplayOptions),
+    /// Find the write that made some memory what it is, with the writer's call stack
+    LastWrite(LastWriteOptions),
+    /// List the writes to some memory, with the values before and after
+    History(HistoryOptions),
+    /// List the calls of a function: arguments, caller, result
+    Calls(CallsOptions),
+    /// List when a line, a function or an instruction was executed
+    Executions(ExecutionsOptions),
+    /// Print the value of an expression at a moment of the run
+    Print(PrintOptions),
+    /// Print the call stack at a moment of the run
+    #[command(visible_alias = "backtrace")]
+    Bt(BacktraceOptions),
+    /// Print the registers at a moment of the run
+    Regs(RegistersOptions),
+    /// Print memory at a moment of the run
+    X(ExamineOptions),
+    /// Print the address space at a moment of the run
+    Maps(MapsOptions),
+    /// Print the threads at a moment of the run, and what they do
+    Threads(ThreadsOptions),
+    /// List the system calls
+    Syscalls(SyscallsOptions),
+    /// List the signals that arrived
+    Signals(SignalsOptions),
+    /// Write a moment of the run as a core file, for gdb and whatever else reads those
+    Core(CoreOptions),
+    /// Print the source around a moment of the run
+    Source(SourceOptions),
+    /// Go to a moment of the run that a query describes
+    Goto(GotoOptions),
+    /// Go to the next or the previous line or instruction
+    Step(StepOptions),
+    /// Answer questions about a recording: JSON-RPC over sockets, HTTP and WebSocket
+    Serve(ServeOptions),
     /// Remove recordings
     Rm(RmOptions),
     /// Print the log of a recording as text

@@ -1,6 +1,6 @@
 //! `retro info`: what a recording holds, in numbers.
 //!
-//! Strategy: [`facts`] gathers everything from the recording's head, its summaries and the first chunk of each
+//! Strategy: [`facts`] gathers everything from the recording's head, its summaries and the first and last chunk of each
 //! process; [`text`] and JSON are two ways to show it. The cost does not depend on how long the run was,
 //! unless the recorder was killed before it wrote its summaries: then the log is counted.
 
@@ -8,24 +8,34 @@ mod facts;
 mod processes;
 mod text;
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result};
+use retro_index::coverage;
+use retro_replayer::Replayer;
 
 use crate::arguments::InfoOptions;
 use crate::message::complain;
 use crate::output::Output;
 use crate::style::Style;
-use crate::{Completeness, selection};
+use crate::{Completeness, index, selection};
 use facts::Facts;
 pub(crate) use processes::strings;
 
 /// Shows a recording.
 pub fn info(options: &InfoOptions) -> Result<Completeness> {
-    let recording = selection::open(options.recording.as_deref())?;
-    let mut facts = Facts::of(&recording);
-    if options.check
-        && let Err(error) = recording.verify()
-    {
-        facts.damage.get_or_insert(error.to_string());
+    // Nothing is replayed, so that there is no need for an engine.
+    let replayer = Replayer::open(selection::open(options.recording.as_deref())?, PathBuf::new());
+    let recording = replayer.recording();
+    let index = retro_index::directory(recording.directory());
+    let mut facts = Facts::of(&replayer);
+    if options.check {
+        if let Err(error) = recording.verify() {
+            facts.damage.get_or_insert(error.to_string());
+        }
+        if let Err(error) = coverage::check(&replayer, &index) {
+            facts.damage.get_or_insert(index::explain(error).to_string());
+        }
     }
     let mut output = Output::new();
     if options.json {

@@ -17,6 +17,7 @@ pub mod descriptors;
 pub mod documents;
 pub mod dump;
 pub mod engine_file;
+pub mod index;
 pub mod info;
 pub mod launch;
 pub mod listing;
@@ -25,6 +26,7 @@ pub mod output;
 pub mod packing;
 pub mod place;
 pub mod quantity;
+pub mod query;
 pub mod quoting;
 pub mod record;
 pub mod removal;
@@ -33,6 +35,7 @@ pub mod report;
 pub mod resolve;
 pub mod run;
 pub mod selection;
+pub mod serve;
 pub mod style;
 pub mod supervise;
 pub mod table;
@@ -62,8 +65,26 @@ pub fn main(arguments: Vec<OsString>) -> i32 {
         Command::Record(options) => started(record::record(&options)),
         Command::Ls(options) => looked(listing::list(&options)),
         Command::Info(options) => looked(info::info(&options)),
+        Command::Index(options) => looked(index::index(&options)),
         Command::Verify(options) => looked(verify::verify(&options)),
         Command::Replay(options) => looked(replay::replay(&options)),
+        Command::LastWrite(options) => looked(query::last_write(&options)),
+        Command::History(options) => looked(query::history(&options)),
+        Command::Calls(options) => looked(query::calls(&options)),
+        Command::Executions(options) => looked(query::executions(&options)),
+        Command::Print(options) => looked(query::print(&options)),
+        Command::Bt(options) => looked(query::backtrace(&options)),
+        Command::Regs(options) => looked(query::registers(&options)),
+        Command::X(options) => looked(query::examine(&options)),
+        Command::Maps(options) => looked(query::maps(&options)),
+        Command::Threads(options) => looked(query::threads(&options)),
+        Command::Syscalls(options) => looked(query::syscalls(&options)),
+        Command::Signals(options) => looked(query::signals(&options)),
+        Command::Core(options) => looked(query::core_file(&options)),
+        Command::Source(options) => looked(query::source(&options)),
+        Command::Goto(options) => looked(query::goto(&options)),
+        Command::Step(options) => looked(query::step(&options)),
+        Command::Serve(options) => looked(serve::serve(&options)),
         Command::Rm(options) => looked(removal::remove(&options)),
         Command::Dump(options) => looked(dump::dump(&options)),
         Command::Pack(options) => looked(packing::pack(&options)),

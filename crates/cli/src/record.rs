@@ -1,7 +1,7 @@
 //! `retro record`: a program under the engine, with everything logged that a replay needs.
 //!
 //! Three processes: a child becomes the program, the recorder takes its log, and this one stands in for the
-//! program (see [`supervise`]) until both are done. What happens to the recording never changes what the
+//! program (see [`supervise`]) until both are done. A fourth one indexes what is recorded, on its own ([`indexer`]). What happens to the recording never changes what the
 //! caller sees of the program: output, exit status and signals are its own.
 //!
 //! Invariants:
@@ -9,10 +9,11 @@
 //! - `latest` points to the recording from its beginning, so that whatever is killed afterwards, the next
 //!   command finds it.
 
+mod indexer;
 mod summary;
 
 use std::ffi::OsStr;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{env, fs};
@@ -51,8 +52,10 @@ pub fn record(options: &RecordOptions) -> Result<()> {
     let mut details = None;
     let outcome = retro_recorder::record(&recorder_options, |session| {
         let latest = place.become_latest();
+        let indexer =
+            indexer::is_wanted(options.no_index).then(|| indexer::start(&place.directory));
         let finale = start(&launch, session).map_err(NotStarted)?;
-        details = Some(Details { latest, finale, duration: started.elapsed() });
+        details = Some(Details { latest, indexer, finale, duration: started.elapsed() });
         Ok(finale.ending)
     });
     let outcome = match outcome {
@@ -65,7 +68,7 @@ pub fn record(options: &RecordOptions) -> Result<()> {
             });
         }
     };
-    let Some(Details { latest, finale, duration }) = details else {
+    let Some(Details { latest, indexer, finale, duration }) = details else {
         unreachable!("a program that ended was started")
     };
     if is_empty(&outcome.fate) {
@@ -80,7 +83,12 @@ pub fn record(options: &RecordOptions) -> Result<()> {
     if let Err(error) = latest {
         complain(&format!("`latest` does not point to the recording: {error}"));
     }
-    let report = Report { name: place.name(), finale, duration, chaos: settings.chaos };
+    let is_indexed = matches!(indexer, Some(Ok(())));
+    if let Some(Err(error)) = indexer {
+        complain(&format!("cannot index in the background: {error}; `retro index` does it later"));
+    }
+    let chaos = settings.chaos;
+    let report = Report { name: place.name(), finale, duration, chaos, is_indexed };
     report.print(&outcome.fate, options.quiet);
     supervise::end_as(outcome.ending)
 }
@@ -93,6 +101,8 @@ struct NotStarted(anyhow::Error);
 /// What is learnt while the program runs.
 struct Details {
     latest: Result<(), retro_recording::Error>,
+    /// None if it was not wanted.
+    indexer: Option<io::Result<()>>,
     finale: Finale,
     duration: Duration,
 }

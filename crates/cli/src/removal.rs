@@ -35,7 +35,9 @@ fn remove_one(store: &Store, name: &OsStr) -> Result<String> {
         format!("cannot remove {name:?}: its name is no text; remove it with `rm -r`")
     })?;
     let found = selection::find(Some(OsStr::new(name)));
-    let size = found.map_or(0, |path| selection::size_of(&path));
+    let size = found.map_or(0, |path| {
+        selection::size_of(&path).saturating_add(selection::index_size_of(&path))
+    });
     let path = store.remove(name)?;
     let shown = path.strip_prefix(store.root()).unwrap_or(&path);
     let shown = quoting::shell_word(shown.as_os_str().as_encoded_bytes());

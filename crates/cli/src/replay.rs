@@ -41,6 +41,8 @@ use memory::{Memory, ReplayedMemory};
 use printing::Printer;
 use processes::Wanted;
 
+pub(crate) use trace::line;
+
 /// Replays a recording.
 pub fn replay(options: &ReplayOptions) -> Result<Completeness> {
     let recording = selection::open(options.recording.as_deref())?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{env, fs, io};
 
 use anyhow::{Result, bail};
-use retro_recording::{Error, FILES_NAME, LOG_NAME, Recording, Store};
+use retro_recording::{Error, FILES_NAME, INDEX_NAME, LOG_NAME, Recording, Store};
 
 /// Finds a recording.
 pub fn find(argument: Option<&OsStr>) -> Result<PathBuf> {
@@ -53,12 +53,21 @@ pub fn file_name_of(directory: &Path) -> Option<String> {
     named(directory).or_else(|| named(&fs::canonicalize(directory).ok()?))
 }
 
-/// Bytes that a recording takes: the log, and copies of files if it was unpacked.
+/// Bytes that a recording takes: the log, and copies of files if it was unpacked. The index can be made again, and does
+/// not count.
 pub fn size_of(directory: &Path) -> u64 {
     let length = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
     let copies =
         copies_of(directory).map_or(0, |copies| copies.iter().map(|path| length(path)).sum());
     length(&directory.join(LOG_NAME)).saturating_add(copies)
+}
+
+/// Bytes that the index of a recording takes.
+pub fn index_size_of(directory: &Path) -> u64 {
+    let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+    let volumes = entries(&directory.join(INDEX_NAME)).map(|volume| volume.path());
+    let files = volumes.flat_map(|volume| entries(&volume).collect::<Vec<_>>());
+    files.filter_map(|file| Some(file.metadata().ok()?.len())).fold(0, u64::saturating_add)
 }
 
 /// The files beside the log.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -141,7 +141,7 @@ impl Found {
 
 fn report(
     options: &VerifyOptions,
-    recording: &Recording,
+    recording: &Arc<Recording>,
     stretches: &[Stretch],
     found: &Found,
     wall: Duration,
@@ -193,7 +193,7 @@ fn report(
 }
 
 /// The first divergence, in words.
-fn divergence(recording: &Recording, stretches: &[Stretch], found: &Found) -> Option<String> {
+fn divergence(recording: &Arc<Recording>, stretches: &[Stretch], found: &Found) -> Option<String> {
     let (index, done) = found.worst.as_ref()?;
     let Stretch { log, interval } = &stretches[*index];
     Some(format!(
@@ -229,7 +229,7 @@ fn missing_bytes(replayer: &Replayer) -> Option<String> {
 }
 
 /// Where a replay has stopped, in words.
-fn describe_place(recording: &Recording, log: u64, done: &Replayed) -> String {
+fn describe_place(recording: &Arc<Recording>, log: u64, done: &Replayed) -> String {
     let pc = place::describe(recording, log, done.time, done.pc);
     format!("time {}, thread {}, pc {pc}", done.time, done.thread)
 }

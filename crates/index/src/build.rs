@@ -24,13 +24,14 @@ use retro_replayer::{
 };
 
 use crate::call_tree::{CallOrReturn, CallTreeWriter, Columns};
+use crate::claim::create_directory;
 use crate::events::{Row, RowTable, RowWriter, TimedRow};
 use crate::manifest::Manifest;
 use crate::page_versions::{KNOWN_SIZE, PageVersions, PageVersionsWriter};
 use crate::pieces::PieceWriter;
 use crate::set_tree::{FANOUT, SetKind, SetTreeWriter};
 use crate::windows::{WindowTable, WindowWriter};
-use crate::{Error, volume};
+use crate::{Error, coverage, volume};
 
 /// Instructions of a window, if nobody says otherwise: what is streamed in a few milliseconds.
 pub const DEFAULT_WINDOW: u64 = 2_000_000;
@@ -89,23 +90,8 @@ impl Watch for Unwatched {
 
 /// The intervals of a recording that lack an index. The last interval of a log is left out while it may still grow.
 pub fn jobs(replayer: &Replayer, index: &Path, options: &Options) -> Result<Vec<Job>, Error> {
-    let mut jobs = Vec::new();
-    let is_running = replayer.recording().state() == retro_recording::State::Running;
-    for process in replayer.recording().processes() {
-        let log = process.summary.log;
-        let Ok(mut intervals) = replayer.intervals(log) else { continue };
-        if is_running {
-            intervals.pop();
-        }
-        for interval in intervals {
-            let manifest = Manifest::load(&volume::directory(index, log, interval.number));
-            let is_done = matches!(manifest, Ok(Some(manifest)) if manifest.is_complete
-                && manifest.end == interval.end && (manifest.reads != 0 || !options.reads));
-            if !is_done {
-                jobs.push(Job { log, interval });
-            }
-        }
-    }
+    let mut jobs = coverage::closed_intervals(replayer);
+    jobs.retain(|job| coverage::is_missing(index, job, options.reads));
     Ok(jobs)
 }
 
@@ -118,7 +104,7 @@ pub fn build(
     options: &Options,
     watch: &impl Watch,
 ) -> Result<(), Error> {
-    fs::create_dir_all(index).map_err(|source| Error::io("create", index, source))?;
+    create_directory(index)?;
     let queue = Mutex::new(jobs.iter());
     let failed = Mutex::new(None);
     let stop = AtomicBool::new(false);
@@ -129,8 +115,12 @@ pub fn build(
                     let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
                     let Some(job) = next else { break };
                     if let Err(error) = build_volume(replayer, index, *job, options, watch) {
+                        let is_replay = matches!(error, Error::Replay { .. });
+                        if is_replay && !watch.is_cancelled() {
+                            coverage::note_failure(index, job, &error);
+                        }
                         // Where nothing can be stored, nothing else can.
-                        stop.fetch_or(!matches!(error, Error::Replay { .. }), Ordering::Relaxed);
+                        stop.fetch_or(!is_replay, Ordering::Relaxed);
                         let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                         failed.get_or_insert(error);
                     }
@@ -155,7 +145,7 @@ pub fn build_volume(
     watch: &impl Watch,
 ) -> Result<(), Error> {
     let directory = volume::directory(index, job.log, job.interval.number);
-    fs::create_dir_all(&directory).map_err(|source| Error::io("create", &directory, source))?;
+    create_directory(&directory)?;
     let _lock = Lock::take(&directory)?;
     let Interval { start, end, .. } = job.interval;
     let usable = |manifest: &Manifest| (manifest.start, manifest.end) == (start, end);
@@ -177,6 +167,7 @@ pub fn build_volume(
         manifest.reads = store_reads(replayer, job, &directory, &manifest, watch, replay)?;
     }
     manifest.is_complete = true;
+    coverage::forget_failure(&directory);
     manifest.store(&directory)
 }
 
@@ -226,12 +217,14 @@ struct Written {
 }
 
 impl Summary for WindowData {
+    #[inline]
     fn transfer(&mut self, transfer: Transfer) {
-        match transfer {
-            Transfer::Call { slot } => self.calls.push(CallOrReturn::call(slot)),
-            Transfer::Return { slot } => self.calls.push(CallOrReturn::returned(slot)),
-            Transfer::Switch { thread } => self.switches.push((self.calls.len(), thread)),
-        }
+        let event = match transfer {
+            Transfer::Call { slot } => CallOrReturn::call(slot),
+            Transfer::Return { slot } => CallOrReturn::returned(slot),
+            Transfer::Switch { thread } => return self.switches.push((self.calls.len(), thread)),
+        };
+        self.calls.push(event);
     }
 
     fn executed(&mut self, pc: u64, lengths: &[u8], times: u32, enters: bool) {
@@ -308,11 +301,15 @@ fn tell_windows(
             return Ok(ControlFlow::Break(()));
         }
     }
+    // Room for the calls of a window from the start: moving a growing list costs as much as making it.
+    let mut most_calls = 0;
     loop {
-        let mut data = WindowData { time: session.time(), ..WindowData::default() };
+        let calls = Vec::with_capacity(most_calls);
+        let mut data = WindowData { time: session.time(), calls, ..WindowData::default() };
         let until = session.time().saturating_add(size).min(end);
         let stop = session.summarise(until, &mut data)?;
         let is_over = stop.time >= end || stop.reason == StopReason::End;
+        most_calls = most_calls.max(data.calls.len());
         data.instructions = stop.time - data.time;
         watch.advanced(data.instructions);
         if !is_over {
@@ -515,12 +512,14 @@ impl Writers {
             self.manifest.words = self.words.commit()?;
             self.manifest.code = self.code.commit()?;
         }
-        self.windows.sync()?;
-        self.pages.sync()?;
-        self.words.sync()?;
-        self.code.sync()?;
-        self.pieces.sync()?;
-        self.calls.sync()?;
+        if self.manifest.is_worth_syncing() {
+            self.windows.sync()?;
+            self.pages.sync()?;
+            self.words.sync()?;
+            self.code.sync()?;
+            self.pieces.sync()?;
+            self.calls.sync()?;
+        }
         self.manifest.store(&self.directory)
     }
 }
@@ -583,7 +582,11 @@ fn store_rows(
     let mut rows = RowWriter::create(&directory.join("rows"))?;
     let mut kinds = SetTreeWriter::create(&directory.join("row-kinds"), SetKind::Counted)?;
     let mut gathered: Vec<TimedRow> = Vec::new();
-    let (mut window, mut thread, mut begun) = (0u32, 0u32, false);
+    // The first interval of a log has rows before it is said to begin: what the program was loaded as.
+    let intervals = replayer.intervals(job.log);
+    let intervals = intervals.map_err(|source| Error::Replay { log: job.log, source: Box::new(source) })?;
+    let mut begun = intervals.first().is_some_and(|first| first.number == job.interval.number);
+    let (mut window, mut thread) = (0u32, 0u32);
     let mut flush = |gathered: &mut Vec<TimedRow>| -> Result<(), Error> {
         rows.append(gathered)?;
         let mut keys: Vec<u64> = gathered.iter().filter_map(|row| row.row.key()).collect();
@@ -601,6 +604,9 @@ fn store_rows(
             }
             begun |= number == job.interval.number;
             thread = running;
+            for row in gathered.iter_mut().filter(|row| row.thread == 0) {
+                row.thread = running;
+            }
         }
         if !begun {
             return ControlFlow::Continue(());
@@ -628,8 +634,10 @@ fn store_rows(
         window += 1;
     }
     let committed = (rows.commit()?, kinds.finish()?);
-    rows.sync()?;
-    kinds.sync()?;
+    if manifest.is_worth_syncing() {
+        rows.sync()?;
+        kinds.sync()?;
+    }
     debug_assert_eq!(
         RowTable::open(&directory.join("rows"), committed.0).map_or(0, |rows| rows.windows()),
         table.len()

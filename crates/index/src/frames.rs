@@ -114,6 +114,17 @@ pub enum FrameError {
     Poisoned(PathBuf),
 }
 
+impl FrameError {
+    /// Whether the file is not what was written.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            FrameError::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,
+            FrameError::TooLarge { .. } | FrameError::Poisoned(_) => false,
+            _ => true,
+        }
+    }
+}
+
 /// A frame as it was appended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
@@ -158,6 +169,21 @@ impl FrameFile {
             });
         }
         Ok(FrameFile { file: Arc::new(file), path: path.into(), length: expected })
+    }
+
+    /// Reads all that was complete when a file of any kind had a length, and compares it with its checksums.
+    pub fn check_sums(path: &Path, committed: u64) -> Result<(), FrameError> {
+        let file = File::open(path).map_err(io_error("open", path))?;
+        let mut tag = Tag::default();
+        let offset = HEAD_SIZE - tag.len() as u64;
+        // A file that is too short for it is told below.
+        let _ = file.read_exact_at(&mut tag, offset);
+        let file = FrameFile::check(file, path, tag, committed)?;
+        let mut position = HEAD_SIZE;
+        while position < file.length {
+            position += FRAME_HEAD_SIZE + file.read(position)?.bytes.len() as u64;
+        }
+        Ok(())
     }
 
     /// Length of the part that counts.

@@ -7,6 +7,8 @@
 //!
 //! ```text
 //! build          replays intervals and writes volumes
+//! claim          who builds them
+//! coverage       how much is built
 //! volume         one interval, open for questions; a directory with
 //!   windows        when windows begin, and their threads
 //!   page_versions  what memory held
@@ -26,6 +28,8 @@
 
 pub mod build;
 pub mod call_tree;
+pub mod claim;
+pub mod coverage;
 pub mod events;
 pub mod frames;
 mod manifest;
@@ -42,7 +46,7 @@ pub use volume::Volume;
 
 /// The directory of a recording's index.
 pub fn directory(recording: &Path) -> PathBuf {
-    recording.join("index")
+    recording.join(retro_recording::INDEX_NAME)
 }
 
 /// Why an index could not be built or used.
@@ -96,6 +100,24 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether files of the index are not what was written, so that it has to be built again.
+    pub fn is_damage(&self) -> bool {
+        use call_tree::Error as Calls;
+        use page_versions::PageVersionsError as Pages;
+        use set_tree::SetTreeError as Sets;
+        match self {
+            Error::Manifest(_) | Error::NoWindow(_) => true,
+            Error::PageVersions(Pages::Inconsistent) => true,
+            Error::Frames(error)
+            | Error::SetTree(Sets::Frames(error))
+            | Error::CallTree(Calls::Frames(error))
+            | Error::PageVersions(Pages::Frames(error) | Pages::Changed(Sets::Frames(error))) => {
+                error.is_damage()
+            }
+            _ => false,
+        }
+    }
+
     fn io(action: &'static str, path: &Path, source: io::Error) -> Error {
         Error::Io { action, path: path.to_owned(), source }
     }

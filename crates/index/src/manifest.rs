@@ -16,6 +16,9 @@ const NAME: &str = "manifest";
 /// Format of the whole index. Another one is built anew.
 const FORMAT: &str = "retro-index 1";
 
+/// Instructions of intervals that take longer to index than their files take to reach the disk.
+const WORTH_SYNCING: u64 = 50_000_000;
+
 /// The lengths up to which files are complete, and what for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Manifest {
@@ -80,6 +83,29 @@ impl Manifest {
         }
     }
 
+    /// Whether the files are worth waiting for the disk. Those of short intervals, of which there may be thousands, are
+    /// built anew in less time; if power is lost before they are on the disk, their checksums tell.
+    pub(crate) fn is_worth_syncing(&self) -> bool {
+        self.end - self.start >= WORTH_SYNCING
+    }
+
+    /// The files, and the lengths up to which they are complete.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let files = [
+            ("windows", self.window_table),
+            ("pages", self.pages.contents),
+            ("changed-pages", self.pages.changed),
+            ("words", self.words),
+            ("code", self.code),
+            ("pieces", self.pieces),
+            ("calls", self.calls),
+            ("rows", self.rows),
+            ("row-kinds", self.row_kinds),
+            ("reads", self.reads),
+        ];
+        files.into_iter().filter(|&(_, committed)| committed != 0)
+    }
+
     /// Of a volume; none if it was never begun.
     pub(crate) fn load(volume: &Path) -> Result<Option<Manifest>, Error> {
         let path = volume.join(NAME);
@@ -115,7 +141,7 @@ impl Manifest {
                 _ => *manifest.fields().into_iter().find(|(known, _)| *known == name)?.1 = value,
             }
         }
-        Some(manifest)
+        Some(manifest).filter(|manifest| manifest.start <= manifest.end)
     }
 
     /// Replaces the manifest of a volume.
@@ -134,7 +160,9 @@ impl Manifest {
         let write = || -> io::Result<()> {
             let mut file = File::create(&unfinished)?;
             file.write_all(text.as_bytes())?;
-            file.sync_data()?;
+            if self.is_worth_syncing() {
+                file.sync_data()?;
+            }
             fs::rename(&unfinished, &path)
         };
         write().map_err(|source| Error::io("write", &path, source))

@@ -37,7 +37,7 @@ use crate::windows::WindowTable;
 const TREE_CACHE: usize = 16 << 20;
 
 /// Bytes of page versions that are kept.
-const PAGE_CACHE: usize = 64 << 20;
+const PAGE_CACHE: usize = 128 << 20;
 
 /// The directory of a volume.
 pub(crate) fn directory(index: &Path, log: u64, interval: u64) -> PathBuf {

@@ -7,7 +7,11 @@
 //!   object      the memory that a store or load is about, and its type
 //!   walk        the windows that the index leaves, in the direction of the search
 //!   sought      the events of a window
+//!     branches    conditional jumps, which end blocks
 //!   look        what a condition asks of an event
+//!     called      what functions were given, and return
+//!     entry_scope parameters by their names, where they were given
+//!     complaints  why expressions had no value
 //!   matches     events that fit, one after the other
 //! ```
 //!
@@ -22,7 +26,11 @@
 //! *Names* mean what they mean in all that the process had mapped at any time: a library can be gone before the search
 //! begins, or be loaded after it.
 
+mod branches;
+mod called;
 mod code;
+mod complaints;
+mod entry_scope;
 mod look;
 mod matches;
 mod names;
@@ -149,7 +157,12 @@ pub enum FoundEvent {
 
 impl Run {
     /// Where a query leads to.
-    pub fn goto(&self, query: &Query, context: &GotoContext, cancel: &Cancel) -> Result<Goto, Error> {
+    pub fn goto(
+        &self,
+        query: &Query,
+        context: &GotoContext,
+        cancel: &Cancel,
+    ) -> Result<Goto, Error> {
         match query {
             Query::Moment(point) => {
                 let process = self.process(context.log)?;
@@ -199,7 +212,12 @@ impl Run {
             let from = Moment { log: context.log, time };
             let found = self.nth_execution(from, bounds.direction, address, nth, cancel)?;
             let event = sought.executed_event();
-            return Ok(found.map(|hit| Found { time: hit.time, thread: hit.thread, pc: hit.pc, event }));
+            return Ok(found.map(|hit| Found {
+                time: hit.time,
+                thread: hit.thread,
+                pc: hit.pc,
+                event,
+            }));
         }
         let mut matches = Matches::new(self, search, bounds, sought, cancel);
         matches.find_only(nth);
@@ -246,9 +264,9 @@ impl Bounds {
                 (Direction::Backward, from.checked_sub(1).map(|last| process.start..=last))
             }
         };
-        let times = left.zip(reach).map(|(left, reach)| {
-            *left.start().max(reach.start())..=*left.end().min(reach.end())
-        });
+        let times = left
+            .zip(reach)
+            .map(|(left, reach)| *left.start().max(reach.start())..=*left.end().min(reach.end()));
         let times = times.filter(|times| !times.is_empty());
         let is_from_now = search.from == TimePoint::Now;
         Ok(Bounds { process, clock, from, is_from_now, direction, times })
@@ -272,5 +290,7 @@ fn time_on(point: TimePoint, clock: &Clock, process: &Process) -> Result<u64, Er
 }
 
 fn no_last_result() -> Error {
-    Error::Question("there is no last result yet: begin with `now`, `start`, `end` or a time".to_owned())
+    Error::Question(
+        "there is no last result yet: begin with `now`, `start`, `end` or a time".to_owned(),
+    )
 }

@@ -13,8 +13,10 @@
 //! frames         call stacks, variables, expressions
 //!   unknown_memory what a replay does not know of memory
 //! address_space  mappings at a moment
+//! core_file      a moment for whatever reads core files
 //! locate         where memory was written, code executed, a system call made …
 //! language       the language of `goto`
+//! goto           answers queries of it
 //! ```
 //!
 //! Invariants: nothing here changes a recording or its index; every question can be asked from many threads at once,
@@ -26,8 +28,10 @@
 mod address_space;
 mod calls;
 mod cancel;
+pub mod core_file;
 mod error;
 mod frames;
+mod goto;
 pub mod language;
 mod locate;
 mod recent;
@@ -42,6 +46,7 @@ pub use address_space::{MapChange, Mapping};
 pub use cancel::Cancel;
 pub use error::Error;
 pub use frames::{Evaluated, FRAMES_LIMIT, Named, ThreadStack};
+pub use goto::{Found, FoundEvent, Goto, GotoContext, Matches};
 pub use locate::{Execution, RowFilter, Write};
 pub use retro_index::events::{Row, RowClass, TimedRow};
 pub use retro_replayer::{Registers, ThreadInfo};

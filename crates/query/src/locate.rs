@@ -14,17 +14,18 @@ use retro_index::events::{Row, RowClass, TimedRow};
 use retro_index::set_tree::{Keys, SetTree};
 
 use crate::run::{Process, Run, WindowRef};
-use crate::trace::Writer;
+use crate::trace::{TracedWrite, Writer};
 use crate::{Cancel, Direction, Error, Moment};
 
 /// A change of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// Number of the instruction: the moment right before it.
+    /// Number of the instruction: the moment right before it. What the kernel wrote counts for the instruction before,
+    /// whichever thread's that was.
     pub time: u64,
-    /// The thread.
+    /// The thread, or whose system call or signal it was.
     pub thread: u32,
-    /// The instruction.
+    /// Its instruction: what wrote, the system call, or the last one before the signal.
     pub pc: u64,
     /// Where it wrote.
     pub address: u64,
@@ -94,13 +95,10 @@ impl Run {
                 let trace = run.trace(process, place)?;
                 let writes = trace.writes(memory.clone(), times);
                 Ok(writes
-                    .map(|write| Write {
-                        time: write.time,
-                        thread: trace.thread_at(write.time),
-                        pc: trace.block_with(write.time).map_or(0, |block| block.pc_at(write.time)),
-                        address: write.address,
-                        value: write.value.to_vec(),
-                        by: write.by,
+                    .map(|write| {
+                        let (thread, pc) = trace.writer_of(&write);
+                        let TracedWrite { time, address, value, by, .. } = write;
+                        Write { time, thread, pc, address, value: value.to_vec(), by }
                     })
                     .collect())
             },
@@ -279,7 +277,8 @@ impl<T> Search<T> {
         let volumes = &self.process.volumes;
         self.next = match self.direction {
             Direction::Forward => {
-                let index = volumes.partition_point(|volume| volume.end <= self.from);
+                let is_over = |volume: &Volume| volume.end <= self.from && volume.start < self.from;
+                let index = volumes.partition_point(is_over);
                 volumes.get(index).map(|volume| (index, volume.window_of(self.from)))
             }
             Direction::Backward => {
@@ -318,7 +317,9 @@ impl<T> Search<T> {
             };
             return Ok(());
         };
+        // What happens in an interval without instructions counts for the first that there would be.
         let range = volume.window_range(found);
+        let range = range.start..range.end.max(volume.start + 1);
         let (times, next) = match self.direction {
             Direction::Forward => (range.start.max(self.from)..range.end, found + 1),
             Direction::Backward => (range.start..range.end.min(self.from), found),

@@ -210,8 +210,7 @@ impl Run {
         }
         let templates = &self.shared.templates;
         let mut session = templates.streaming_session(self, process, place)?;
-        let end = place.volume.window_range(place.window).end;
-        let trace = Arc::new(Trace::gather(&mut session, end)?);
+        let trace = Arc::new(Trace::gather(self.recording(), &mut session, place)?);
         discard(session);
         *made = Some(Arc::clone(&trace));
         drop(made);

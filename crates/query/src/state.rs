@@ -147,6 +147,20 @@ impl State {
         Ok(true)
     }
 
+    /// A whole page, which is not kept: for those who look at much and at everything once. Zeroes if no program can have
+    /// memory there.
+    pub(crate) fn read_once(&self, page: u64) -> Result<Box<Page>, Error> {
+        let read = self.with_session(|session| session.read(page, PAGE_SIZE))?;
+        let Ok(mut bytes) = <Box<Page>>::try_from(read.into_boxed_slice()) else {
+            return Ok(Box::new([0; PAGE_SIZE]));
+        };
+        if bytes.contains(&0) {
+            let known = self.run.known_bytes(self.moment, page)?;
+            self.run.fill_in(self.moment, page, &known, &mut bytes)?;
+        }
+        Ok(bytes)
+    }
+
     /// This moment as a thread sees it.
     pub fn machine(&self, registers: Registers) -> StateMachine<'_> {
         StateMachine { state: self, registers }

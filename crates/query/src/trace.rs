@@ -5,14 +5,20 @@
 //! Every further question about the window is a search in these.
 //!
 //! *Time* of a write, a call or an execution is the number of its instruction: the moment before it happened. What the
-//! kernel wrote at time `t` counts for the instruction before `t`, the system call.
+//! kernel wrote at time `t` counts for the instruction before `t`, the system call; at the very start of an interval, where
+//! there is none, for the first.
 
 use std::ops::{ControlFlow, Range};
 
+use retro_abi::channel::Stream;
 use retro_abi::log::Event;
-use retro_replayer::{AccessKind, Block, Detail, Ending, Session, Visitor};
+use retro_index::Volume;
+use retro_index::events::Row;
+use retro_recording::Recording;
+use retro_replayer::{AccessKind, Block, Detail, Ending, Session, Snapshot, Visitor};
 
 use crate::Error;
+use crate::run::WindowRef;
 
 /// What a window has to tell.
 pub(crate) const DETAIL: fn() -> Detail = || Detail::CALLS | Detail::WRITES;
@@ -28,9 +34,15 @@ pub struct Trace {
     lengths: Vec<u8>,
     writes: Vec<WriteAt>,
     values: Vec<u8>,
+    /// Of writes of the kernel, in their order: whom they were for.
+    kernel_writes: Vec<KernelWrite>,
+    /// Memory whose contents came from outside.
+    learned: Vec<Learned>,
     transfers: Vec<TransferAt>,
     /// The thread that runs from a time on.
     switches: Vec<(u64, u32)>,
+    /// Where threads stand at the start: in their system calls, or in front of their next instructions.
+    starts: Vec<(u32, u64)>,
 }
 
 /// A block that ran.
@@ -68,6 +80,25 @@ struct WriteAt {
     by: Writer,
 }
 
+/// What is known of a write of the kernel besides.
+#[derive(Clone, Copy, Debug)]
+struct KernelWrite {
+    /// Its index among all writes.
+    write: usize,
+    /// The thread whose system call or signal it was.
+    thread: u32,
+    /// Its time in the log.
+    time: u64,
+}
+
+/// Memory that became known.
+#[derive(Clone, Copy, Debug)]
+struct Learned {
+    time: u64,
+    address: u64,
+    len: u64,
+}
+
 /// Something written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TracedWrite<'a> {
@@ -79,6 +110,8 @@ pub struct TracedWrite<'a> {
     pub value: &'a [u8],
     /// By whom.
     pub by: Writer,
+    /// Its index among all.
+    index: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -177,10 +210,7 @@ impl Visitor for Gatherer {
         if trace.switches.last().is_none_or(|&(_, last)| last != thread) {
             trace.switches.push((time, thread));
         }
-        if let Event::Write { address, bytes } = event {
-            let time = time.saturating_sub(1).saturating_sub(trace.range.start) as u32;
-            trace.write(time, *address, bytes, Writer::Kernel);
-        }
+        trace.event(time, thread, event);
         ControlFlow::Continue(())
     }
 }
@@ -215,19 +245,31 @@ impl Gatherer {
 
 impl Trace {
     /// Replays a session, which stands at the start of a window, to its end.
-    pub(crate) fn gather(session: &mut Session, end: u64) -> Result<Trace, Error> {
+    pub(crate) fn gather(
+        recording: &Recording,
+        session: &mut Session,
+        place: WindowRef<'_>,
+    ) -> Result<Trace, Error> {
+        let end = place.volume.window_range(place.window).end;
         let start = session.time();
+        let snapshot = place.volume.windows.snapshot(place.window)?;
         let instructions = (end - start) as usize;
-        let trace = Trace {
+        let mut trace = Trace {
             range: start..end,
             blocks: Vec::with_capacity(instructions / 5),
             codes: Vec::new(),
             lengths: Vec::new(),
             writes: Vec::with_capacity(instructions / 8),
             values: Vec::with_capacity(instructions),
+            kernel_writes: Vec::new(),
+            learned: Vec::new(),
             transfers: Vec::new(),
             switches: vec![(start, session.thread())],
+            starts: snapshot.as_ref().map(standing_places).unwrap_or_default(),
         };
+        if place.window == 0 {
+            trace.gather_start(recording, place.volume)?;
+        }
         let mut gatherer = Gatherer { trace, numbers: Vec::new() };
         session.stream_to(end, DETAIL(), &mut ByReference(&mut gatherer))?;
         let mut trace = gatherer.trace;
@@ -235,6 +277,53 @@ impl Trace {
         trace.writes.shrink_to_fit();
         trace.values.shrink_to_fit();
         Ok(trace)
+    }
+
+    /// What the log has where an interval begins: a session has it already when it starts.
+    fn gather_start(&mut self, recording: &Recording, volume: &Volume) -> Result<(), Error> {
+        let rows = volume.rows.rows(0)?;
+        let mut at_start = rows.iter().take_while(|row| row.time == volume.start);
+        if !at_start.any(|row| matches!(row.row, Row::Write { .. })) {
+            return Ok(());
+        }
+        let (mut begun, mut thread) = (false, 0);
+        let visit = |time: u64, event: &Event<'_>| {
+            match *event {
+                Event::Interval { number, running, .. } => {
+                    (begun, thread) = (number == volume.interval, running);
+                }
+                Event::ThreadSwitch { thread: next, .. } | Event::ThreadStart { thread: next } => {
+                    thread = next;
+                }
+                _ => {}
+            }
+            if time > volume.start {
+                return ControlFlow::Break(());
+            }
+            if begun {
+                self.event(time, thread, event);
+            }
+            ControlFlow::Continue(())
+        };
+        let log = volume.log;
+        let _ = recording.for_each_event_from(log, Stream::Main, volume.start, visit)?;
+        Ok(())
+    }
+
+    /// What the log has at a time.
+    fn event(&mut self, time: u64, thread: u32, event: &Event<'_>) {
+        match *event {
+            Event::Write { address, bytes } => {
+                let write = self.writes.len();
+                self.kernel_writes.push(KernelWrite { write, thread, time });
+                let since = time.saturating_sub(1).saturating_sub(self.range.start);
+                self.write(since as u32, address, bytes, Writer::Kernel);
+            }
+            Event::Load { address, bytes } => {
+                self.learned.push(Learned { time, address, len: bytes.len() as u64 });
+            }
+            _ => {}
+        }
     }
 
     #[inline]
@@ -250,6 +339,8 @@ impl Trace {
             + self.codes.capacity() * size_of::<Code>()
             + self.writes.capacity() * size_of::<WriteAt>()
             + self.transfers.capacity() * size_of::<TransferAt>()
+            + self.kernel_writes.capacity() * size_of::<KernelWrite>()
+            + self.learned.capacity() * size_of::<Learned>()
             + self.values.capacity()
             + self.lengths.capacity()
     }
@@ -340,20 +431,57 @@ impl Trace {
         // What the kernel wrote is not quite in order with the rest: both have the time of the system call.
         let first = self.writes.partition_point(|write| u64::from(write.time) < since(times.start));
         let last = self.writes.partition_point(|write| u64::from(write.time) < since(times.end));
-        self.writes[first.min(last)..last]
+        let first = first.min(last);
+        self.writes[first..last]
             .iter()
-            .filter(move |write| {
-                write.address < memory.end && memory.start < write.address + u64::from(write.len)
-            })
-            .map(move |write| {
+            .enumerate()
+            .filter(move |(_, write)| touches(&memory, write.address, write.len.into()))
+            .map(move |(index, write)| {
                 let value = write.value as usize;
                 TracedWrite {
                     time: start + u64::from(write.time),
                     address: write.address,
                     value: &self.values[value..value + write.len as usize],
                     by: write.by,
+                    index: first + index,
                 }
             })
+    }
+
+    /// The thread that wrote something, or for which the kernel did, and its instruction.
+    pub fn writer_of(&self, write: &TracedWrite<'_>) -> (u32, u64) {
+        let found = self.kernel_writes.binary_search_by_key(&write.index, |known| known.write);
+        let Ok(found) = found else {
+            let pc = self.block_with(write.time).map_or(0, |block| block.pc_at(write.time));
+            return (self.thread_at(write.time), pc);
+        };
+        let KernelWrite { thread, time, .. } = self.kernel_writes[found];
+        (thread, self.last_pc(thread, time))
+    }
+
+    /// The last instruction of a thread before a time; where it stood at the start if it has not run since.
+    fn last_pc(&self, thread: u32, before: u64) -> u64 {
+        let stretches = self.stretches_of(thread, self.range.start..before);
+        let last = stretches.last().map(|stretch| stretch.end - 1);
+        let block = last.and_then(|last| Some((last, self.block_with(last)?)));
+        let at_start = || self.starts.iter().find(|(known, _)| *known == thread);
+        match block {
+            Some((last, block)) => block.pc_at(last),
+            None => at_start().map_or(0, |(_, pc)| *pc),
+        }
+    }
+
+    /// Which bytes of a range of memory were written up to a time, or had their contents come from outside.
+    pub(crate) fn touched(&self, memory: Range<u64>, time: u64) -> Vec<Range<u64>> {
+        let written = self.writes(memory.clone(), self.range.start..time);
+        let written = written.map(|write| (write.address, write.value.len() as u64));
+        let learned = self.learned.iter().take_while(|learned| learned.time <= time);
+        let learned = learned.map(|learned| (learned.address, learned.len));
+        written
+            .chain(learned)
+            .filter(|(address, len)| touches(&memory, *address, *len))
+            .map(|(address, len)| address.max(memory.start)..(address + len).min(memory.end))
+            .collect()
     }
 
     /// Calls and returns with numbers in a range, in order.
@@ -385,6 +513,22 @@ impl Trace {
             .filter(|stretch| stretch.start < stretch.end)
             .collect()
     }
+}
+
+/// Whether something reaches into a range of memory.
+fn touches(memory: &Range<u64>, address: u64, len: u64) -> bool {
+    address < memory.end && memory.start < address.saturating_add(len)
+}
+
+/// Where the threads of a snapshot stand.
+fn standing_places(snapshot: &Snapshot) -> Vec<(u32, u64)> {
+    /// Bytes of every instruction that makes a system call.
+    const SYSCALL: u64 = 2;
+    let place = |thread: &retro_replayer::Registers| match thread.in_syscall {
+        Some(_) => thread.pc().wrapping_sub(SYSCALL),
+        None => thread.pc(),
+    };
+    snapshot.threads.iter().map(|thread| (thread.thread, place(thread))).collect()
 }
 
 /// Lets a visitor be looked at afterwards.

@@ -11,6 +11,7 @@
 //! What nobody has ever looked at reads as zero.
 
 use retro_index::Volume;
+use retro_index::page_versions::PageVersion;
 use retro_replayer::PAGE_SIZE;
 
 use crate::run::{Process, Run, WindowRef};
@@ -69,7 +70,7 @@ impl Run {
         let missing = (0..PAGE_SIZE).filter(|&index| bytes[index] == 0 && !is_known(known, index));
         let missing: Vec<usize> = missing.collect();
         let mut gaps = Gaps { page, bytes, missing };
-        self.skip_written(&process, volume, window, moment.time, &mut gaps)?;
+        self.skip_touched(&process, volume, window, moment.time, &mut gaps)?;
         let cleared = self.cleared_at(&process, page, moment.time)?;
         take_from_earlier(&process, index, cleared, &mut gaps)?;
         // Only of memory that is not mapped anew before.
@@ -80,8 +81,8 @@ impl Run {
         Ok(())
     }
 
-    /// What the window itself has written before the moment is known: it is zero.
-    fn skip_written(
+    /// What the window itself has written or learned before the moment is known: it is zero.
+    fn skip_touched(
         &self,
         process: &Process,
         volume: &Volume,
@@ -89,19 +90,21 @@ impl Run {
         time: u64,
         gaps: &mut Gaps<'_>,
     ) -> Result<(), Error> {
-        let memory = gaps.page..gaps.page + PAGE_SIZE as u64;
-        let words = memory.start / 8..memory.end / 8;
-        if time == volume.window_range(window).start || !volume.words.contains(window, words)? {
+        // Most windows touch none of it.
+        let at_end = volume.page(gaps.page, window.saturating_add(1))?;
+        let is_touched = |version: &PageVersion| {
+            gaps.missing.iter().any(|&index| is_known(&version.known, index))
+        };
+        if time == volume.window_range(window).start || !at_end.is_some_and(|end| is_touched(&end)) {
             return Ok(());
         }
         let trace = self.trace(process, WindowRef { volume, window })?;
-        let mut written = [false; PAGE_SIZE];
-        for write in trace.writes(memory.clone(), trace.range.start..time) {
-            let from = write.address.max(memory.start) - memory.start;
-            let to = (write.address + write.value.len() as u64).min(memory.end) - memory.start;
-            written[from as usize..to as usize].fill(true);
+        let mut touched = [false; PAGE_SIZE];
+        for range in trace.touched(gaps.page..gaps.page + PAGE_SIZE as u64, time) {
+            let (from, to) = (range.start - gaps.page, range.end - gaps.page);
+            touched[from as usize..to as usize].fill(true);
         }
-        gaps.missing.retain(|&index| !written[index]);
+        gaps.missing.retain(|&index| !touched[index]);
         Ok(())
     }
 
@@ -149,6 +152,7 @@ fn take_from_later(volume: &Volume, window: u32, gaps: &mut Gaps<'_>) -> Result<
     let word = |index: usize| (gaps.page + index as u64) / 8;
     let candidates: Vec<usize> =
         gaps.missing.iter().copied().filter(|&index| is_known(&last.known, index)).collect();
+    let mut found = [false; PAGE_SIZE];
     for group in candidates.chunk_by(|&one, &other| word(one) == word(other)) {
         let key = word(group[0]);
         let version = match volume.words.first_from(window, key..key + 1)? {
@@ -160,9 +164,10 @@ fn take_from_later(volume: &Volume, window: u32, gaps: &mut Gaps<'_>) -> Result<
         if let Some((known, bytes)) = version {
             for &index in group.iter().filter(|&&index| is_known(&known, index)) {
                 gaps.bytes[index] = bytes[index];
-                gaps.missing.retain(|&missing| missing != index);
+                found[index] = true;
             }
         }
     }
+    gaps.missing.retain(|&index| !found[index]);
     Ok(())
 }

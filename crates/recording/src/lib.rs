@@ -50,3 +50,6 @@ pub const LOG_NAME: &str = "log";
 
 /// Name of the directory with copies of mapped files within a recording's directory.
 pub const FILES_NAME: &str = "files";
+
+/// Name of the directory with the index within a recording's directory. It is made from the log and can be made again.
+pub const INDEX_NAME: &str = "index";

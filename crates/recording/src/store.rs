@@ -15,10 +15,16 @@ use std::time::{Duration, SystemTime};
 
 use crate::header::FILE_MAGIC;
 use crate::reader::{is_locked, open_log, read_head};
-use crate::{Error, FILES_NAME, LOG_NAME};
+use crate::{Error, FILES_NAME, INDEX_NAME, LOG_NAME};
 
 /// Name of the link to the latest recording.
 const LATEST: &str = "latest";
+
+/// What an index is called while it is removed.
+const REMOVED_INDEX: &str = "index-removed";
+
+/// How often a directory is removed in which something appears meanwhile.
+const REMOVALS: u32 = 10;
 
 /// Longest part of a recording's name before its number.
 const NAME_LIMIT: usize = 100;
@@ -189,7 +195,8 @@ impl Store {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             result => result.map_err(Error::io("remove", &files))?,
         }
-        fs::remove_dir_all(&path).map_err(Error::io("remove", &path))?;
+        remove_index(&path)?;
+        remove_directory(&path)?;
         if was_latest {
             self.repair_latest()?;
         }
@@ -241,6 +248,38 @@ impl Store {
     }
 }
 
+/// Removes the index of a recording, if there is one. Whoever builds it goes by its path: moved aside first, nothing new
+/// appears in it while it is removed.
+pub fn remove_index(recording: &Path) -> Result<(), Error> {
+    let (index, removed) = (recording.join(INDEX_NAME), recording.join(REMOVED_INDEX));
+    // Left behind by a removal that was killed.
+    remove_if_there(&removed)?;
+    match fs::rename(&index, &removed) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        moved => moved.map_err(Error::io("remove", &index))?,
+    }
+    remove_if_there(&removed)
+}
+
+fn remove_if_there(directory: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(Error::io("remove", directory)),
+    }
+}
+
+/// Removes the directory of a recording. An indexer that starts at this very moment may put something into it, but not
+/// once the log is gone.
+fn remove_directory(path: &Path) -> Result<(), Error> {
+    for _ in 1..REMOVALS {
+        match fs::remove_dir_all(path) {
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
+            removed => return removed.map_err(Error::io("remove", path)),
+        }
+    }
+    fs::remove_dir_all(path).map_err(Error::io("remove", path))
+}
+
 /// A name that needs no quoting and is not hidden.
 fn plain_name(name: &str) -> String {
     let plain: String = name
@@ -274,7 +313,7 @@ fn created(directory: &Path) -> Option<SystemTime> {
 fn check_removable(path: &Path) -> Result<(), Error> {
     for entry in fs::read_dir(path).map_err(Error::io("read", path))? {
         let name = entry.map_err(Error::io("read", path))?.file_name();
-        if name != LOG_NAME && name != FILES_NAME {
+        if ![LOG_NAME, FILES_NAME, INDEX_NAME, REMOVED_INDEX].iter().any(|known| name == *known) {
             let name = name.to_string_lossy().into_owned();
             return Err(Error::ForeignFile { path: path.to_path_buf(), name });
         }

@@ -13,6 +13,15 @@ const NAME_LIMIT: usize = 4 << 10;
 
 /// A name for people. What is not mangled stays as it is.
 pub(crate) fn demangle(name: &[u8]) -> String {
+    demangle_as(name, cpp_demangle::DemangleOptions::new().no_params().no_return_type())
+}
+
+/// As [`demangle`], with the parameters of functions as far as the name tells them.
+pub(crate) fn demangle_with_parameters(name: &[u8]) -> String {
+    demangle_as(name, cpp_demangle::DemangleOptions::new().no_return_type())
+}
+
+fn demangle_as(name: &[u8], options: cpp_demangle::DemangleOptions) -> String {
     let name = String::from_utf8_lossy(&name[..name.len().min(MANGLED_LIMIT)]);
     // The version of a dynamic symbol is not part of its name; that it is a stub is said behind the name.
     let (name, suffix) = name.split_once('@').unwrap_or((&name, ""));
@@ -21,7 +30,7 @@ pub(crate) fn demangle(name: &[u8]) -> String {
         // Without the hash; an error means that the bound was reached.
         let _ = write!(shown, "{symbol:#}");
     } else if name.starts_with("_Z") {
-        demangle_cpp(name, &mut shown);
+        demangle_cpp(name, options, &mut shown);
     }
     if shown.text.is_empty() {
         let _ = shown.write_str(name);
@@ -32,11 +41,10 @@ pub(crate) fn demangle(name: &[u8]) -> String {
     shown.text
 }
 
-fn demangle_cpp(name: &str, shown: &mut Bounded) {
+fn demangle_cpp(name: &str, options: cpp_demangle::DemangleOptions, shown: &mut Bounded) {
     let limit = cpp_demangle::ParseOptions::default().recursion_limit(64);
     let Ok(symbol) = cpp_demangle::Symbol::new_with_options(name, &limit) else { return };
-    let options = cpp_demangle::DemangleOptions::new().no_params().recursion_limit(64);
-    let complete = symbol.structured_demangle(shown, &options).is_ok();
+    let complete = symbol.structured_demangle(shown, &options.recursion_limit(64)).is_ok();
     if !complete && !shown.full {
         shown.text.clear();
     }
@@ -79,6 +87,7 @@ mod tests {
                 "_ZNSt6vectorIiSaIiEE9push_backEOi",
                 "std::vector<int, std::allocator<int> >::push_back",
             ),
+            ("_Z7largestIiET_S0_S0_", "largest<int>"),
             ("_Znot_mangled", "_Znot_mangled"),
             ("", ""),
         ] {

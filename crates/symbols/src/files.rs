@@ -2,23 +2,19 @@
 //!
 //! An unpacked recording has copies with it. Otherwise the file of that name on this machine serves, if it has the
 //! build id that was recorded, or without one the same size and time; any other would give wrong names. Separate
-//! debug information lies by build id below `/usr/lib/debug/.build-id`, or under the name in `.gnu_debuglink`.
+//! debug information lies where [`retro_recording::pack::debug_info`] finds it.
 
-use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 
-use nix::fcntl::OFlag;
 use retro_recording::Recording;
+use retro_recording::pack::debug_info::{DEBUG_ROOT, ElfIdentity, find_debug, find_shared};
 
 use crate::modules::MappedFile;
-use crate::object_file::{Identity, ObjectFile};
+use crate::object_file::ObjectFile;
 
-/// Where distributions put debug information.
-const DEBUG_ROOT: &str = "/usr/lib/debug";
+pub(crate) use retro_recording::pack::debug_info::open_regular;
 
 /// Whether a file can be looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,23 +27,39 @@ pub enum FileState {
     Missing,
 }
 
+/// The file with debug information of another.
+#[derive(Debug)]
+pub(crate) struct DebugFile {
+    pub(crate) path: PathBuf,
+    pub(crate) file: File,
+}
+
 /// Finds and reads a file. There is no object if it is not ELF.
 pub(crate) fn load(recording: &Recording, mapped: &MappedFile) -> (FileState, Option<ObjectFile>) {
     let (file, identity) = match find(recording, mapped) {
         Ok(found) => found,
         Err(state) => return (state, None),
     };
-    let debug = recording
-        .debug_file_for(&mapped.path, &mapped.build_id)
-        .and_then(|copy| open_regular(&copy).ok())
-        .or_else(|| find_debug(&mapped.path, &identity, Path::new(DEBUG_ROOT)));
-    (FileState::Same, ObjectFile::read(file, debug))
+    let roots = [PathBuf::from(DEBUG_ROOT)];
+    let debug = (recording.debug_file_for(&mapped.path, &mapped.build_id))
+        .and_then(|path| Some(DebugFile { file: open_regular(&path).ok()?, path }))
+        .or_else(|| {
+            let path = find_debug(&mapped.path, &identity, &roots)?;
+            Some(DebugFile { file: open_regular(&path).ok()?, path })
+        });
+    let shared = (recording.shared_debug_file_for(&mapped.path, &mapped.build_id))
+        .or_else(|| match &debug {
+            Some(debug) => find_shared(&debug.path, &ElfIdentity::of(&debug.file), &roots),
+            None => find_shared(&mapped.path, &identity, &roots),
+        })
+        .and_then(|path| open_regular(&path).ok());
+    (FileState::Same, ObjectFile::read(&mapped.path, file, debug, shared))
 }
 
-fn find(recording: &Recording, mapped: &MappedFile) -> Result<(File, Identity), FileState> {
+pub(crate) fn find(recording: &Recording, mapped: &MappedFile) -> Result<(File, ElfIdentity), FileState> {
     let copy = recording.file_for(&mapped.path, &mapped.build_id);
     if let Some(file) = copy.and_then(|copy| open_regular(&copy).ok()) {
-        let identity = Identity::of(&file);
+        let identity = ElfIdentity::of(&file);
         if identity.build_id == mapped.build_id {
             return Ok((file, identity));
         }
@@ -57,7 +69,7 @@ fn find(recording: &Recording, mapped: &MappedFile) -> Result<(File, Identity), 
         return Err(FileState::Missing);
     }
     let file = open_regular(&mapped.path).map_err(|_| FileState::Missing)?;
-    let identity = Identity::of(&file);
+    let identity = ElfIdentity::of(&file);
     if is_unchanged(mapped, &file, &identity) {
         Ok((file, identity))
     } else {
@@ -65,7 +77,7 @@ fn find(recording: &Recording, mapped: &MappedFile) -> Result<(File, Identity), 
     }
 }
 
-fn is_unchanged(mapped: &MappedFile, file: &File, identity: &Identity) -> bool {
+fn is_unchanged(mapped: &MappedFile, file: &File, identity: &ElfIdentity) -> bool {
     if !mapped.build_id.is_empty() {
         return identity.build_id == mapped.build_id;
     }
@@ -74,54 +86,4 @@ fn is_unchanged(mapped: &MappedFile, file: &File, identity: &Identity) -> bool {
             && (metadata.mtime(), metadata.mtime_nsec())
                 == (mapped.modified.0, mapped.modified.1.into())
     })
-}
-
-/// The separate debug information of a file on this machine.
-fn find_debug(path: &Path, identity: &Identity, root: &Path) -> Option<File> {
-    if let [first, rest @ ..] = &identity.build_id[..]
-        && !rest.is_empty()
-    {
-        let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
-        let candidate = root.join(format!(".build-id/{first:02x}/{rest}.debug"));
-        let file = open_regular(&candidate).ok();
-        if let Some(file) = file.filter(|f| Identity::of(f).build_id == identity.build_id) {
-            return Some(file);
-        }
-    }
-    let (name, checksum) = identity.debug_link.as_ref()?;
-    let name = Path::new(OsStr::from_bytes(name));
-    // A name alone: anything else would lead out of the places that are searched.
-    if name.file_name() != Some(name.as_os_str()) {
-        return None;
-    }
-    let directory = path.parent()?;
-    let below = directory.strip_prefix("/").unwrap_or(directory);
-    let places: [PathBuf; 3] =
-        [directory.join(name), directory.join(".debug").join(name), root.join(below).join(name)];
-    let is_it = |candidate: &PathBuf| {
-        candidate != path
-            && open_regular(candidate).is_ok_and(|file| checksum_of(file).ok() == Some(*checksum))
-    };
-    places.iter().find(|candidate| is_it(candidate)).and_then(|found| open_regular(found).ok())
-}
-
-/// The checksum of `.gnu_debuglink`.
-fn checksum_of(mut file: File) -> io::Result<u32> {
-    let mut hasher = crc32fast::Hasher::new();
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hasher.finalize()),
-            length => hasher.update(&buffer[..length]),
-        }
-    }
-}
-
-fn open_regular(path: &Path) -> io::Result<File> {
-    // Not to wait for a writer if it is a pipe.
-    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    Ok(file)
 }

@@ -6,9 +6,10 @@
 //! Invariant: sorted by address, one symbol for each.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::demangle::demangle;
+use crate::lock;
 
 /// Symbols that are kept; the largest programs have a few million.
 const SYMBOLS_LIMIT: usize = 1 << 24;
@@ -46,7 +47,7 @@ pub(crate) struct Functions {
     entries: Vec<Entry>,
     names: Vec<u8>,
     /// Names as they are shown, by where they are in `names`: demangling is the most expensive part.
-    shown: HashMap<u32, Arc<str>>,
+    shown: Mutex<HashMap<u32, Arc<str>>>,
 }
 
 impl Functions {
@@ -74,18 +75,33 @@ impl Functions {
     }
 
     /// What an address lies in: its start and its name.
-    pub(crate) fn find(&mut self, address: u64) -> Option<(u64, Arc<str>)> {
+    pub(crate) fn find(&self, address: u64) -> Option<(u64, Arc<str>)> {
+        let entry = self.entry_at(address)?;
+        Some((entry.start, self.shown(entry)))
+    }
+
+    /// From where to where the symbol around an address reaches.
+    pub(crate) fn bounds(&self, address: u64) -> Option<(u64, u64)> {
+        self.entry_at(address).map(|entry| (entry.start, entry.end))
+    }
+
+    fn entry_at(&self, address: u64) -> Option<&Entry> {
         let after = self.entries.partition_point(|entry| entry.start <= address);
         let near = &self.entries[after.saturating_sub(NESTING)..after];
-        let entry = near.iter().rev().find(|entry| address < entry.end)?;
-        let (from, to) = entry.name;
-        if self.shown.len() > SHOWN_LIMIT {
-            self.shown.clear();
+        near.iter().rev().find(|entry| address < entry.end)
+    }
+
+    fn raw_name(&self, entry: &Entry) -> &[u8] {
+        &self.names[entry.name.0 as usize..entry.name.1 as usize]
+    }
+
+    fn shown(&self, entry: &Entry) -> Arc<str> {
+        let mut shown = lock(&self.shown);
+        if shown.len() > SHOWN_LIMIT {
+            shown.clear();
         }
-        let shown = self.shown.entry(from);
-        let name =
-            shown.or_insert_with(|| demangle(&self.names[from as usize..to as usize]).into());
-        Some((entry.start, Arc::clone(name)))
+        let name = shown.entry(entry.name.0);
+        Arc::clone(name.or_insert_with(|| demangle(self.raw_name(entry)).into()))
     }
 
     fn keep(&mut self, name: &[u8]) -> Option<(u32, u32)> {
@@ -112,50 +128,50 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(functions: &mut Functions, address: u64, expected: Option<&str>) {
+    fn check(functions: &Functions, address: u64, expected: Option<&str>) {
         assert_eq!(functions.find(address).as_ref().map(|(_, name)| &**name), expected);
     }
 
     #[test]
     fn sizes_bound_symbols_and_gaps_have_no_name() {
-        let mut functions = Functions::new(
+        let functions = Functions::new(
             [symbol(0x200, 0, "unsized"), symbol(0x100, 0x10, "sized"), symbol(0x300, 8, "last")]
                 .into_iter(),
         );
-        check(&mut functions, 0xff, None);
-        check(&mut functions, 0x100, Some("sized"));
-        check(&mut functions, 0x10f, Some("sized"));
-        check(&mut functions, 0x110, None);
-        check(&mut functions, 0x2ff, Some("unsized"));
-        check(&mut functions, 0x308, None);
+        check(&functions, 0xff, None);
+        check(&functions, 0x100, Some("sized"));
+        check(&functions, 0x10f, Some("sized"));
+        check(&functions, 0x110, None);
+        check(&functions, 0x2ff, Some("unsized"));
+        check(&functions, 0x308, None);
     }
 
     #[test]
     fn the_name_that_people_know_wins() {
         let local = RawSymbol { is_global: false, ..symbol(0x100, 8, "a_local") };
         let label = RawSymbol { is_typed: false, size: 0, ..symbol(0x100, 0, "x") };
-        let mut functions = Functions::new(
+        let functions = Functions::new(
             [symbol(0x100, 8, "__libc_write"), label, local, symbol(0x100, 8, "write")].into_iter(),
         );
-        check(&mut functions, 0x104, Some("write"));
+        check(&functions, 0x104, Some("write"));
     }
 
     #[test]
     fn what_is_within_another_is_found_first() {
-        let mut functions =
+        let functions =
             Functions::new([symbol(0x100, 0x100, "outer"), symbol(0x140, 8, "inner")].into_iter());
-        check(&mut functions, 0x144, Some("inner"));
-        check(&mut functions, 0x150, Some("outer"));
-        check(&mut functions, 0x1ff, Some("outer"));
+        check(&functions, 0x144, Some("inner"));
+        check(&functions, 0x150, Some("outer"));
+        check(&functions, 0x1ff, Some("outer"));
     }
 
     #[test]
     fn hostile_addresses_and_sizes_do_no_harm() {
-        let mut functions = Functions::new(
+        let functions = Functions::new(
             [symbol(u64::MAX, u64::MAX, "top"), symbol(0, u64::MAX, "all"), symbol(1, 0, "")]
                 .into_iter(),
         );
-        check(&mut functions, 5, Some("all"));
-        check(&mut functions, u64::MAX, None);
+        check(&functions, 5, Some("all"));
+        check(&functions, u64::MAX, None);
     }
 }

@@ -9,8 +9,8 @@ use object::elf::{R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT, SHT_DYNSYM, SHT_RELA};
 use object::read::elf::{Rela, SectionHeader, Sym};
 use object::{LittleEndian, Object, ObjectSection};
 
+use crate::elf::{Elf, section, string_at};
 use crate::functions::{Functions, RawSymbol};
-use crate::object_file::{Elf, section, string_at};
 
 /// Where linkers put stubs.
 const SECTIONS: [&str; 3] = [".plt", ".plt.sec", ".plt.got"];

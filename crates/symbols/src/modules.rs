@@ -13,12 +13,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::slice;
 use std::sync::Arc;
 
 use retro_abi::channel::Stream;
 use retro_abi::log::{Event, MapKind};
-use retro_recording::{Recording, SegmentRef};
+use retro_recording::Recording;
 
 use crate::object_file::Rights;
 
@@ -73,10 +72,12 @@ pub(crate) enum Mapped {
 }
 
 /// The mappings of one log.
-pub(crate) struct Modules<'a> {
-    recording: &'a Recording,
-    unread: slice::Iter<'a, SegmentRef>,
-    files: Files<'a>,
+pub(crate) struct Modules {
+    recording: Arc<Recording>,
+    log: u64,
+    /// How many segments were read.
+    read: usize,
+    files: Files,
     current: BTreeMap<u64, Piece>,
     past: Vec<Piece>,
     /// The process began as a copy, and its log still lists what was copied.
@@ -96,14 +97,15 @@ pub(crate) fn inherited_from(recording: &Recording, log: u64) -> Option<(u64, u6
     }
 }
 
-impl<'a> Modules<'a> {
+impl Modules {
     /// Of a log that begins with these pieces.
-    pub(crate) fn new(recording: &'a Recording, log: u64, inherited: Vec<Piece>) -> Modules<'a> {
+    pub(crate) fn new(recording: &Arc<Recording>, log: u64, inherited: Vec<Piece>) -> Modules {
         let begin = |piece: Piece| (piece.start, Piece { from: 0, until: u64::MAX, ..piece });
         Modules {
-            recording,
-            unread: recording.segments(log, Stream::Main).iter(),
-            files: Files::new(recording, log),
+            recording: Arc::clone(recording),
+            log,
+            read: 0,
+            files: Files { recording: Arc::clone(recording), log, read: 0, known: HashMap::new() },
             lists_copies: !inherited.is_empty(),
             current: inherited.into_iter().map(begin).collect(),
             past: Vec::new(),
@@ -113,12 +115,13 @@ impl<'a> Modules<'a> {
 
     /// Reads on until everything up to a time is known.
     pub(crate) fn read_to(&mut self, time: u64) {
-        while let Some(segment) = self.unread.as_slice().first()
+        let recording = Arc::clone(&self.recording);
+        while let Some(segment) = recording.segments(self.log, Stream::Main).get(self.read)
             && segment.base_time <= time
         {
-            self.unread.next();
+            self.read += 1;
             // Damage is for those to tell who are asked for the log itself; here it costs names.
-            if let Ok(chunk) = self.recording.read_chunk(segment) {
+            if let Ok(chunk) = recording.read_chunk(segment) {
                 chunk.events().flatten().for_each(|(time, event)| self.take(time, &event));
             }
         }
@@ -235,22 +238,21 @@ impl<'a> Modules<'a> {
 }
 
 /// The files of one log by number. They are in its other stream, which is read only as far as it takes.
-struct Files<'a> {
-    recording: &'a Recording,
-    unread: slice::Iter<'a, SegmentRef>,
+struct Files {
+    recording: Arc<Recording>,
+    log: u64,
+    /// How many segments were read.
+    read: usize,
     known: HashMap<u64, Arc<MappedFile>>,
 }
 
-impl<'a> Files<'a> {
-    fn new(recording: &'a Recording, log: u64) -> Files<'a> {
-        let unread = recording.segments(log, Stream::Code).iter();
-        Files { recording, unread, known: HashMap::new() }
-    }
-
+impl Files {
     fn find(&mut self, number: u64) -> Option<Arc<MappedFile>> {
+        let recording = Arc::clone(&self.recording);
         while !self.known.contains_key(&number) {
-            let segment = self.unread.next()?;
-            if let Ok(chunk) = self.recording.read_chunk(segment) {
+            let segment = recording.segments(self.log, Stream::Code).get(self.read)?;
+            self.read += 1;
+            if let Ok(chunk) = recording.read_chunk(segment) {
                 chunk.events().flatten().for_each(|(_, event)| self.take(&event));
             }
         }

@@ -1,42 +1,32 @@
 //! An ELF file: how it is laid out in memory, what it names, where its code comes from.
 //!
-//! Files are read section by section into memory of our own and never mapped: a mapped file that somebody shortens
-//! ends the process that looks at it.
-//!
-//! Invariants: no bytes make this module panic; what it allocates is bounded by the size of the file, and for
-//! compressed sections by [`SECTION_LIMIT`].
+//! Segments and symbols are read at once; debug information and tables for unwinding when they are wanted.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::sync::Arc;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
-use gimli::{Dwarf, SectionId};
 use object::elf::{
-    FileHeader64, PF_W, PF_X, PT_LOAD, SHF_ALLOC, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STB_LOCAL,
-    STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT,
+    PF_W, PF_X, PT_LOAD, SHF_ALLOC, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB, STB_LOCAL, STT_FUNC,
+    STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT,
 };
-use object::read::ReadCache;
-use object::read::elf::{ElfFile, FileHeader, ProgramHeader, SectionHeader, Sym};
-use object::{LittleEndian, Object, ObjectSection, SectionIndex};
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
+use object::{LittleEndian, SectionIndex};
 
+use crate::debug_info::DebugInfo;
+use crate::elf::{Elf, string_at, with_elf};
+use crate::files::DebugFile;
 use crate::functions::{Functions, RawSymbol};
-use crate::lines::{Bytes, Lines, Source, is_wanted};
+use crate::lines::{Lines, Source};
 use crate::linkage;
-
-/// Bytes that are read of one file, all sections together.
-const READ_LIMIT: u64 = 8 << 30;
-
-/// Bytes of a section that was compressed.
-const SECTION_LIMIT: u64 = 2 << 30;
+use crate::lookup::{FileNames, SymbolNames};
+use crate::unwind::{CodeFrames, FrameTable};
 
 const SEGMENTS_LIMIT: usize = 1 << 12;
 
 /// Memory is mapped in pieces of this size.
 const PAGE: u64 = 4096;
-
-/// An ELF file that is read while sections are wanted.
-pub(crate) type Elf<'data> = ElfFile<'data, FileHeader64<LittleEndian>, Source64<'data>>;
-type Source64<'data> = &'data ReadCache<Budget>;
 
 /// What may be done with memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,56 +46,123 @@ pub(crate) struct Segment {
 }
 
 /// What is known of a file.
-#[derive(Debug, Default)]
-pub(crate) struct ObjectFile {
+#[derive(Debug)]
+pub struct ObjectFile {
+    path: PathBuf,
     segments: Vec<Segment>,
     functions: Functions,
     /// Stubs through which functions of other files are called.
     stubs: Functions,
-    /// The files that may have line tables, until they are wanted.
-    sources: Vec<File>,
-    lines: Option<Lines>,
-}
-
-/// What an ELF file says of itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Identity {
-    pub(crate) build_id: Vec<u8>,
-    /// Name and checksum of the file with its debug information.
-    pub(crate) debug_link: Option<(Vec<u8>, u32)>,
-}
-
-impl Identity {
-    /// Of a file; one that is not ELF has none.
-    pub(crate) fn of(file: &File) -> Identity {
-        with_elf(file, |elf| Identity {
-            build_id: elf.build_id().ok().flatten().unwrap_or_default().to_vec(),
-            debug_link: (elf.gnu_debuglink().ok().flatten())
-                .map(|(name, checksum)| (name.to_vec(), checksum)),
-        })
-        .unwrap_or_default()
-    }
+    file: File,
+    debug: Option<DebugFile>,
+    /// Debug information that several files share.
+    shared: Option<File>,
+    debug_info: OnceLock<Option<Arc<DebugInfo>>>,
+    lines: Lines,
+    frame_table: OnceLock<FrameTable>,
+    code_frames: CodeFrames,
+    symbol_names: OnceLock<SymbolNames>,
+    file_names: OnceLock<FileNames>,
 }
 
 impl ObjectFile {
-    /// Reads a file, and the one with its debug information if that is separate. None if it is not ELF.
-    pub(crate) fn read(file: File, debug: Option<File>) -> Option<ObjectFile> {
-        let mut object = with_elf(&file, |elf| ObjectFile {
-            segments: segments(elf),
-            functions: symbols(elf, SHT_SYMTAB),
-            stubs: linkage::stubs(elf),
-            ..ObjectFile::default()
-        })?;
-        if object.functions.is_empty()
+    /// Reads the file that was at `path`, and those with its debug information if that is separate. None if it is not
+    /// ELF.
+    pub(crate) fn read(
+        path: &Path,
+        file: File,
+        debug: Option<DebugFile>,
+        shared: Option<File>,
+    ) -> Option<ObjectFile> {
+        let (segments, mut functions, stubs) =
+            with_elf(&file, |elf| (segments(elf), symbols(elf, SHT_SYMTAB), linkage::stubs(elf)))?;
+        if functions.is_empty()
             && let Some(debug) = &debug
         {
-            object.functions = with_elf(debug, |elf| symbols(elf, SHT_SYMTAB)).unwrap_or_default();
+            functions = with_elf(&debug.file, |elf| symbols(elf, SHT_SYMTAB)).unwrap_or_default();
         }
-        if object.functions.is_empty() {
-            object.functions = with_elf(&file, |elf| symbols(elf, SHT_DYNSYM)).unwrap_or_default();
+        if functions.is_empty() {
+            functions = with_elf(&file, |elf| symbols(elf, SHT_DYNSYM)).unwrap_or_default();
         }
-        object.sources = [Some(file), debug].into_iter().flatten().collect();
-        Some(object)
+        Some(ObjectFile {
+            path: path.to_path_buf(),
+            segments,
+            functions,
+            stubs,
+            file,
+            debug,
+            shared,
+            debug_info: OnceLock::new(),
+            lines: Lines::default(),
+            frame_table: OnceLock::new(),
+            code_frames: CodeFrames::default(),
+            symbol_names: OnceLock::new(),
+            file_names: OnceLock::new(),
+        })
+    }
+
+    /// Where the run found it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The debug information of the file, from it or from where it is kept apart.
+    pub(crate) fn debug_info(&self) -> Option<&Arc<DebugInfo>> {
+        let load = || {
+            let shared = self.shared.as_ref();
+            let apart = self.debug.as_ref();
+            apart
+                .and_then(|debug| DebugInfo::load(&debug.file, &debug.path, &self.path, shared))
+                .or_else(|| DebugInfo::load(&self.file, &self.path, &self.path, shared))
+                .map(Arc::new)
+        };
+        self.debug_info.get_or_init(load).as_ref()
+    }
+
+    /// Its line tables.
+    pub(crate) fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    /// Its symbols.
+    pub(crate) fn functions(&self) -> &Functions {
+        &self.functions
+    }
+
+    /// How to find the callers of its code.
+    pub(crate) fn frame_table(&self) -> &FrameTable {
+        self.frame_table.get_or_init(|| FrameTable::read(self.files()))
+    }
+
+    /// Its symbols by name.
+    pub(crate) fn symbol_names(&self) -> &SymbolNames {
+        self.symbol_names.get_or_init(|| SymbolNames::read(self.files()))
+    }
+
+    /// Which units have lines of which source files.
+    pub(crate) fn file_names(&self) -> &FileNames {
+        self.file_names.get_or_init(|| {
+            self.debug_info().map_or_else(FileNames::default, |i| FileNames::list(i))
+        })
+    }
+
+    /// The file itself, then the one with its debug information.
+    fn files(&self) -> impl Iterator<Item = &File> {
+        [Some(&self.file), self.debug.as_ref().map(|debug| &debug.file)].into_iter().flatten()
+    }
+
+    /// Fills the buffer with what the file has for an address.
+    pub(crate) fn read_code(&self, address: u64, buffer: &mut [u8]) -> Option<()> {
+        let segment = self.segments.iter().find(|segment| {
+            let end = segment.address.saturating_add(segment.file_size);
+            (segment.address..end).contains(&address)
+        })?;
+        let offset = segment.offset.checked_add(address - segment.address)?;
+        self.file.read_exact_at(buffer, offset).ok()
+    }
+
+    pub(crate) fn kept_code_frames(&self) -> &CodeFrames {
+        &self.code_frames
     }
 
     /// How far the file's addresses are from those of a process that maps it with these rights from `offset` on to
@@ -128,6 +185,16 @@ impl ObjectFile {
         Some(start.wrapping_sub(address))
     }
 
+    /// The addresses of the file that its segments lie between.
+    pub(crate) fn extent(&self) -> (u64, u64) {
+        let starts = self.segments.iter().map(|segment| segment.address & !(PAGE - 1));
+        let ends = self.segments.iter().map(|segment| {
+            let end = segment.address.saturating_add(segment.memory_size);
+            end.checked_next_multiple_of(PAGE).unwrap_or(end)
+        });
+        (starts.min().unwrap_or(0), ends.max().unwrap_or(0))
+    }
+
     /// Whether an address of the file is in memory when it is loaded, zeroes at the end of segments included.
     pub(crate) fn covers(&self, address: u64) -> bool {
         self.segments.iter().any(|segment| {
@@ -137,25 +204,27 @@ impl ObjectFile {
     }
 
     /// The function or variable at an address of the file: its start and its name.
-    pub(crate) fn function(&mut self, address: u64) -> Option<(u64, Arc<str>)> {
+    pub(crate) fn function(&self, address: u64) -> Option<(u64, Arc<str>)> {
         self.functions.find(address).or_else(|| self.stubs.find(address))
     }
 
-    /// The source line at an address of the file.
-    pub(crate) fn line(&mut self, address: u64) -> Option<Source> {
-        while self.lines.is_none() {
-            let file = self.sources.pop()?;
-            self.lines = with_elf(&file, dwarf).flatten().map(Lines::new);
-        }
-        self.lines.as_mut()?.find(address)
+    /// Where the stub for a function of another file begins that an address is in.
+    pub(crate) fn stub_start(&self, address: u64) -> Option<u64> {
+        self.stubs.bounds(address).map(|(start, _)| start)
     }
-}
 
-/// Looks at a file as ELF for this machine.
-fn with_elf<T>(file: &File, look: impl FnOnce(&Elf) -> T) -> Option<T> {
-    let cache = ReadCache::new(Budget { file: file.try_clone().ok()?, left: READ_LIMIT });
-    let elf = Elf::parse(&cache).ok()?;
-    Some(look(&elf))
+    /// Whether there can be code at an address of the file.
+    pub(crate) fn is_code(&self, address: u64) -> bool {
+        self.segments.iter().any(|segment| {
+            let end = segment.address.saturating_add(segment.file_size);
+            segment.rights.execute && (segment.address..end).contains(&address)
+        })
+    }
+
+    /// The source line at an address of the file.
+    pub(crate) fn line(&self, address: u64) -> Option<Source> {
+        self.lines.find(self.debug_info()?, address)
+    }
 }
 
 fn segments(elf: &Elf) -> Vec<Segment> {
@@ -211,51 +280,4 @@ fn symbols(elf: &Elf, table: u32) -> Functions {
             is_typed,
         })
     }))
-}
-
-/// A string of a table.
-pub(crate) fn string_at(names: &[u8], offset: u32) -> Option<&[u8]> {
-    let rest = names.get(offset as usize..)?;
-    let end = rest.iter().position(|&byte| byte == 0)?;
-    Some(&rest[..end])
-}
-
-/// The sections with line tables, if the file has any.
-fn dwarf(elf: &Elf) -> Option<Dwarf<Bytes>> {
-    let load = |id: SectionId| -> Result<Bytes, gimli::Error> {
-        let bytes = if is_wanted(id) { section(elf, id.name()) } else { None };
-        Ok(Bytes::new(bytes.unwrap_or_else(|| Arc::from([])), gimli::LittleEndian))
-    };
-    section(elf, SectionId::DebugLine.name())?;
-    Dwarf::load(load).ok()
-}
-
-/// The contents of a section that is there and not empty.
-pub(crate) fn section(elf: &Elf, name: &str) -> Option<Arc<[u8]>> {
-    let data = elf.section_by_name(name)?.compressed_data().ok()?;
-    if data.uncompressed_size > SECTION_LIMIT && data.uncompressed_size > data.data.len() as u64 {
-        return None;
-    }
-    let bytes = data.decompress().ok()?;
-    (!bytes.is_empty()).then(|| Arc::from(&*bytes))
-}
-
-/// A file of which only so much can be read: tables of a damaged file may overlap, and each is read anew.
-pub(crate) struct Budget {
-    file: File,
-    left: u64,
-}
-
-impl Read for Budget {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.left = (self.left.checked_sub(buffer.len() as u64))
-            .ok_or_else(|| io::Error::from(io::ErrorKind::FileTooLarge))?;
-        self.file.read(buffer)
-    }
-}
-
-impl Seek for Budget {
-    fn seek(&mut self, position: SeekFrom) -> io::Result<u64> {
-        self.file.seek(position)
-    }
 }

@@ -1,11 +1,13 @@
 //! What an address is called.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::files::FileState;
 use crate::lines::Source;
+use crate::modules::MappedFile;
 
 /// A mapped file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,12 +18,18 @@ pub struct Module {
     pub path: PathBuf,
     /// Whether names could be taken from it.
     pub state: FileState,
+    /// When it was changed last, at the time it was mapped.
+    pub modified: SystemTime,
 }
 
 impl Module {
-    pub(crate) fn new(path: &Path, state: FileState) -> Module {
+    pub(crate) fn new(file: &MappedFile, state: FileState) -> Module {
+        let path = &file.path;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        Module { name, path: path.to_path_buf(), state }
+        let seconds = Duration::from_secs(file.modified.0.try_into().unwrap_or(0));
+        let since = seconds.saturating_add(Duration::from_nanos(file.modified.1.into()));
+        let modified = UNIX_EPOCH.checked_add(since).unwrap_or(UNIX_EPOCH);
+        Module { name, path: path.clone(), state, modified }
     }
 }
 

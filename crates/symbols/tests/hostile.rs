@@ -31,7 +31,7 @@ fn look_at(scene: &Scene, round: usize, bytes: &[u8], whole: &Program, addresses
     };
     let name = format!("run-{round}");
     let recording = scene.record(&name, &[files, main]);
-    let mut symbols = Symbols::new(&recording);
+    let symbols = Symbols::new(recording.clone());
     for address in addresses {
         let _ = symbols.place(0, 0, BASE + address).to_string();
     }

@@ -28,7 +28,7 @@ int main(int argc, char **argv) {
 fn check(scene: &Scene, program: &Program, base: u64, address: u64, expected: &str) {
     let name = format!("run-{address:x}-{}", fs::read_dir(scene.path(".")).unwrap().count());
     let recording = scene.record_mapped(&name, program, base);
-    let place = Symbols::new(&recording).place(0, 5, base + address);
+    let place = Symbols::new(recording.clone()).place(0, 5, base + address);
     assert_eq!(place.to_string(), expected, "{place:?}");
 }
 
@@ -50,7 +50,7 @@ fn debug_information_gives_lines() {
     }
     let program = scene.compile("hello.c", SOURCE, &["-g"]);
     let recording = scene.record_mapped("path", &program, BASE);
-    let place = Symbols::new(&recording).place(0, 0, BASE + program.symbol("main"));
+    let place = Symbols::new(recording.clone()).place(0, 0, BASE + program.symbol("main"));
     let source = place.source.unwrap();
     assert_eq!(*source.path, *fs::canonicalize(scene.path("hello.c")).unwrap().to_str().unwrap());
     assert_eq!(source.line, 7);
@@ -86,7 +86,7 @@ fn stubs_are_called_after_their_functions() {
     for option in ["-Wl,-z,now", "-Wl,-z,lazy", "-fcf-protection=none", "-fno-plt"] {
         let program = scene.compile("stubs.c", SOURCE, &["-O1", option]);
         let recording = scene.record_mapped(option.trim_start_matches("-Wl,"), &program, BASE);
-        let mut symbols = Symbols::new(&recording);
+        let symbols = Symbols::new(recording.clone());
         let found = (0..0x2000)
             .map(|offset| symbols.place(0, 0, BASE + offset).to_string())
             .any(|text| text == "puts@plt (stubs)");
@@ -129,19 +129,22 @@ fn a_file_that_changed_gives_no_names() {
     let changed =
         scene.compile("changing.c", &SOURCE.replace("x * 2", "x * 3"), &["-O1", "-Wl,--build-id"]);
     assert_ne!(program.build_id, changed.build_id);
-    let offset = Symbols::new(&recording).place(0, 0, BASE + main).to_string();
+    let offset = Symbols::new(recording.clone()).place(0, 0, BASE + main).to_string();
     assert_eq!(offset, format!("changing (changed since)+{main:#x}"));
 
     // Without a build id, size and time decide.
     let program = scene.compile("changing.c", SOURCE, &["-O1", "-Wl,--build-id=none"]);
     assert!(program.build_id.is_empty());
     let recording = scene.record_mapped("by-time", &program, BASE);
-    assert_eq!(Symbols::new(&recording).place(0, 0, BASE + main).to_string(), "main (changing)");
+    assert_eq!(
+        Symbols::new(recording.clone()).place(0, 0, BASE + main).to_string(),
+        "main (changing)"
+    );
     scene.run(&["touch", "-d", "2001-01-01", "changing"]);
-    let place = Symbols::new(&recording).place(0, 0, BASE + main);
+    let place = Symbols::new(recording.clone()).place(0, 0, BASE + main);
     assert_eq!(place.to_string(), format!("changing (changed since)+{main:#x}"));
     fs::remove_file(&program.path).unwrap();
-    let place = Symbols::new(&recording).place(0, 0, BASE + main);
+    let place = Symbols::new(recording.clone()).place(0, 0, BASE + main);
     assert_eq!(place.to_string(), format!("changing+{main:#x}"));
     assert_eq!(place.module.unwrap().state, FileState::Missing);
 }
@@ -155,12 +158,12 @@ fn an_unpacked_recording_brings_its_files() {
     let main = program.symbol("main");
     fs::remove_file(&program.path).unwrap();
     assert_eq!(
-        Symbols::new(&recording).place(0, 0, BASE + main).to_string(),
+        Symbols::new(recording.clone()).place(0, 0, BASE + main).to_string(),
         format!("packed+{main:#x}")
     );
     retro_recording::pack::unpack(&scene.path("it.retro"), &scene.path("unpacked")).unwrap();
     let recording = retro_recording::Recording::open(&scene.path("unpacked")).unwrap();
-    assert_eq!(Symbols::new(&recording).place(0, 0, BASE + main).to_string(), "main (packed.c:7)");
+    assert_eq!(Symbols::new(recording).place(0, 0, BASE + main).to_string(), "main (packed.c:7)");
 }
 
 #[test]
@@ -224,7 +227,7 @@ fn mappings_come_and_go() {
         (60, 0x11800, "0x11800"),
         (u64::MAX, 0x90800, "first+0x2800"),
     ];
-    let mut symbols = Symbols::new(&recording);
+    let symbols = Symbols::new(recording.clone());
     for (time, address, text) in expected {
         assert_eq!(symbols.place(0, time, address).to_string(), text, "at {time}");
     }
@@ -275,7 +278,7 @@ fn a_forked_process_has_what_its_parent_had() {
         code(3, vec![(0, Event::Inherit { log: 3, time: 6 })]),
     ];
     let recording = scene.record("forks", &chunks);
-    let mut symbols = Symbols::new(&recording);
+    let symbols = Symbols::new(recording.clone());
     for (log, time, address, text) in [
         (2, 0, 0x10000, "one+0x0"),
         (2, 0, 0x20000, "three+0x0"),

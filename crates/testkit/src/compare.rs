@@ -87,13 +87,13 @@ pub fn under_retro_with(retro: &Path, options: &[&str], program: &Command) -> Co
     running(translated, program)
 }
 
-/// As [`under_retro`], to be recorded as `retro record --quiet -o DIRECTORY OPTIONS -- …`.
+/// As [`under_retro`], to be recorded as `retro record --quiet --no-index -o DIRECTORY OPTIONS -- …`.
 ///
 /// The recording also becomes the latest of the user's: set `XDG_DATA_HOME` on `program`, natively as well, to a
 /// place where that disturbs nobody.
 pub fn recorded(retro: &Path, directory: &Path, options: &[&str], program: &Command) -> Command {
     let mut recorded = Command::new(retro);
-    recorded.args(["record", "--quiet", "-o"]).arg(directory).args(options);
+    recorded.args(["record", "--quiet", "--no-index", "-o"]).arg(directory).args(options);
     running(recorded, program)
 }
 

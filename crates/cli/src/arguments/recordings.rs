@@ -20,6 +20,9 @@ Examples:
 Recordings go to $RETRO_DIR, else $XDG_DATA_HOME/retro, else ~/.local/share/retro. They hold everything
 that the program read, passwords included, and only their owner can read them.
 
+While the program runs, a process of low priority indexes what is recorded (see `retro index`), unless there
+is --no-index, or RETRO_NO_INDEX is set to something else than 0.
+
 Exit status: that of COMMAND; if a signal killed COMMAND, the same signal kills retro.
 127 if COMMAND was not found, 126 if it cannot be executed, 125 if retro itself failed.";
 
@@ -116,6 +119,10 @@ pub struct RecordOptions {
     /// Memory for translated code in KiB; when it is full, code is translated anew
     #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u32).range(256..=786_432))]
     pub code_cache: Option<u32>,
+
+    /// Do not index the recording in the background; `retro index` does it later
+    #[arg(long)]
+    pub no_index: bool,
 
     /// Print no summary at the end; errors are still printed
     #[arg(short, long)]

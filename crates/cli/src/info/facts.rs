@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use retro_abi::log::Kind;
 use retro_abi::syscall_names;
+use retro_index::coverage::Coverage;
 use retro_recording::{Counts, Recording, RunOutcome};
+use retro_replayer::Replayer;
 use serde::Serialize;
 
 use super::processes::{self, ProcessFacts};
+use crate::index::facts::IndexFacts;
 use crate::timestamp::Timestamp;
 use crate::{quantity, selection, wording};
 
@@ -44,6 +47,7 @@ pub struct Facts {
     pub log: LogFacts,
     /// The log and what was unpacked with it.
     pub bytes: u64,
+    pub index: IndexFacts,
     pub syscalls: BTreeMap<String, u64>,
     pub signals: BTreeMap<String, u64>,
     pub processes: Vec<ProcessFacts>,
@@ -92,7 +96,9 @@ pub struct KindFacts {
 
 impl Facts {
     /// Gathers what there is to know.
-    pub fn of(recording: &Recording) -> Facts {
+    pub fn of(replayer: &Replayer) -> Facts {
+        let recording = replayer.recording();
+        let coverage = Coverage::of(replayer, &retro_index::directory(recording.directory()));
         let (head, end) = (recording.head(), recording.end());
         let (processes, counts) = processes::gather(recording);
         let (exit_status, signal) = match end.map(|end| end.outcome) {
@@ -137,6 +143,7 @@ impl Facts {
             intervals: counts.intervals,
             log: LogFacts::of(recording, &counts, instructions),
             bytes: selection::size_of(recording.directory()),
+            index: IndexFacts::of(&coverage, recording.directory()),
             syscalls: by_name(&counts.syscalls, syscall_name),
             signals: by_name(&counts.signals, wording::signal),
             processes,

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use super::facts::Facts;
 use super::processes::ProcessFacts;
+use crate::index::facts::IndexFacts;
+use crate::index::wording;
 use crate::quantity::{self, grouped};
 use crate::quoting::{command_line, printable, shortened};
 use crate::style::Style;
@@ -79,6 +81,7 @@ impl Text {
         if facts.bytes != facts.log.bytes {
             row("size", format!("{} with the files", quantity::bytes(facts.bytes)));
         }
+        row("index", index(&facts.index));
         let stopped = facts.stopped.as_deref().unwrap_or_default();
         row("incomplete", printable(stopped.as_bytes()));
         let damage = facts.damage.as_deref().unwrap_or_default();
@@ -195,6 +198,13 @@ fn log(facts: &Facts) -> String {
     };
     let events = quantity::counted(facts.log.events, "event", "events");
     format!("{} on disk, {events}{bits}", quantity::bytes(facts.log.bytes))
+}
+
+fn index(facts: &IndexFacts) -> String {
+    if facts.bytes == 0 && !facts.building {
+        return "none: `retro index` builds it".to_string();
+    }
+    wording::summary(facts, None)
 }
 
 fn program(process: &ProcessFacts) -> String {

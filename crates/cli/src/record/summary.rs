@@ -20,6 +20,8 @@ pub struct Report {
     pub duration: Duration,
     /// The seed of the chaos scheduler.
     pub chaos: Option<u64>,
+    /// Whether an indexer is at work.
+    pub is_indexed: bool,
 }
 
 impl Report {
@@ -59,6 +61,9 @@ impl Report {
         };
         if let Some(seed) = self.chaos {
             let _ = write!(text, ", chaos seed {seed}");
+        }
+        if self.is_indexed {
+            text += "; indexing goes on in the background";
         }
         Some(text)
     }
@@ -138,7 +143,7 @@ mod tests {
     fn report(ending: Ending, core_dumped: bool) -> Report {
         let finale = Finale { ending, core_dumped };
         let duration = Duration::from_millis(2_900);
-        Report { name: "gzip-3".into(), finale, duration, chaos: None }
+        Report { name: "gzip-3".into(), finale, duration, chaos: None, is_indexed: false }
     }
 
     fn summary() -> Summary {
@@ -167,6 +172,9 @@ mod tests {
                 && text.ends_with("killed by SIGSEGV (core dumped), chaos seed 42"),
             "{text}"
         );
+        let indexed = Report { is_indexed: true, ..report(Ending::Exited(0), false) };
+        let text = indexed.facts(&Fate::Finished(summary())).unwrap();
+        assert!(text.ends_with("status 0; indexing goes on in the background"), "{text}");
         let text = plain.facts(&Fate::Continues { processes: 1 }).unwrap();
         assert!(text.ends_with("1 background process is still being recorded"), "{text}");
     }

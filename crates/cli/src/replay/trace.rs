@@ -12,7 +12,7 @@
 //! Invariant: memory does not grow with the length of the run.
 
 mod call_tree;
-mod line;
+pub(crate) mod line;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -52,7 +52,7 @@ pub fn trace(
         log,
         from: wanted.from,
         kinds,
-        symbols: Symbols::new(replayer.recording()),
+        symbols: Symbols::new(Arc::clone(replayer.recording())),
         threads: HashMap::new(),
         held: None,
         format: if is_json { Format::Json } else { Format::Text(Style::stdout()) },
@@ -76,7 +76,7 @@ struct Tracer<'a> {
     log: u64,
     from: u64,
     kinds: &'a [TraceKind],
-    symbols: Symbols<'a>,
+    symbols: Symbols,
     threads: HashMap<u32, Thread>,
     /// A system call that was the last to be shown: its return may follow.
     held: Option<HeldCall>,

@@ -44,6 +44,8 @@ pub struct PageVersions {
     changed: SetTree,
     batches: Vec<BatchEntry>,
     cache: Mutex<Generations<u64, Arc<Batch>>>,
+    /// Whole versions, by page and window: most pages of most windows are those of other windows, too.
+    whole: Mutex<Generations<(u64, u32), PageVersion>>,
 }
 
 impl PageVersions {
@@ -60,8 +62,9 @@ impl PageVersions {
         if changed.windows() != windows {
             return Err(PageVersionsError::Inconsistent);
         }
-        let cache = Mutex::new(Generations::new(cache_bytes - cache_bytes / 4));
-        Ok(PageVersions { contents, changed, batches, cache })
+        let cache = Mutex::new(Generations::new(cache_bytes / 4));
+        let whole = Mutex::new(Generations::new(cache_bytes / 2));
+        Ok(PageVersions { contents, changed, batches, cache, whole })
     }
 
     /// How many windows there are.
@@ -89,6 +92,16 @@ impl PageVersions {
     }
 
     fn version(&self, page: u64, window: u32) -> Result<PageVersion, PageVersionsError> {
+        let whole = || self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = whole().get((page, window)) {
+            return Ok(known.clone());
+        }
+        let made = self.make_version(page, window)?;
+        whole().insert((page, window), made.clone(), PAGE_SIZE + KNOWN_SIZE);
+        Ok(made)
+    }
+
+    fn make_version(&self, page: u64, window: u32) -> Result<PageVersion, PageVersionsError> {
         let mut row = Vec::new();
         let mut next = Some(window);
         while let Some(window) = next {

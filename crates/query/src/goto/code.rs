@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 use retro_abi::log::MapKind;
 use retro_index::Volume;
@@ -14,7 +15,7 @@ use retro_index::pieces::Piece;
 use retro_index::set_tree::Keys;
 use retro_symbols::FunctionCode;
 
-use super::names::Names;
+use super::names::{CodeName, Names};
 use crate::language::{Callee, Lines, Pattern, Place, Source};
 use crate::locate::RowFilter;
 use crate::run::{Process, Run};
@@ -104,7 +105,8 @@ impl<'a> CodeFinder<'a> {
                 Callee::Address(address) => entries.push(*address),
                 Callee::Named(pattern) => match pattern.literal() {
                     Some(name) => {
-                        entries.extend(self.functions(&name)?.iter().map(|function| function.entry));
+                        entries
+                            .extend(self.functions(&name)?.iter().map(|function| function.entry));
                     }
                     None => entries.extend(self.executed_entries(pattern)?),
                 },
@@ -248,22 +250,24 @@ impl<'a> CodeFinder<'a> {
             return Ok(found);
         }
         let Lines { first, last } = lines;
-        let asked = if first == last { format!("line {first}") } else { format!("lines {first}-{last}") };
+        let asked =
+            if first == last { format!("line {first}") } else { format!("lines {first}-{last}") };
         match next_line {
             Some(next) => Err(Error::Unknown(format!(
                 "{asked} of `{file}` has no code: the next line with code is {next}"
             ))),
             None => {
                 self.check_file(file)?;
-                Err(Error::Unknown(format!("{asked} of `{file}` has no code, and no later line has")))
+                Err(Error::Unknown(format!(
+                    "{asked} of `{file}` has no code, and no later line has"
+                )))
             }
         }
     }
 
     fn check_file(&self, file: &str) -> Result<(), Error> {
         let (symbols, log) = (self.run.symbols(), self.process.log);
-        let is_known =
-            |&time: &u64| !symbols.code_of_line(log, time, file, 1).is_empty();
+        let is_known = |&time: &u64| !symbols.code_of_line(log, time, file, 1).is_empty();
         if self.times.iter().any(is_known) {
             return Ok(());
         }
@@ -277,7 +281,7 @@ impl<'a> CodeFinder<'a> {
         let mut found = HashSet::new();
         self.for_each_piece(|finder, piece| {
             let code = finder.name(piece.pc);
-            let is_named = |name: &std::sync::Arc<str>| pattern.matches_function(name);
+            let is_named = |name: &Arc<str>| pattern.matches_function(name);
             if code.starts_function && code.functions.last().is_some_and(is_named) {
                 found.insert(piece.pc);
             }
@@ -292,7 +296,7 @@ impl<'a> CodeFinder<'a> {
 
     fn executed_where(
         &mut self,
-        fits: impl Fn(&super::names::CodeName) -> bool,
+        fits: impl Fn(&CodeName) -> bool,
     ) -> Result<Vec<Range<u64>>, Error> {
         let mut found = Vec::new();
         self.for_each_piece(|finder, piece| {
@@ -308,7 +312,7 @@ impl<'a> CodeFinder<'a> {
     }
 
     /// What an address is called, at the first of the times that knows.
-    fn name(&mut self, pc: u64) -> std::sync::Arc<super::names::CodeName> {
+    fn name(&mut self, pc: u64) -> Arc<CodeName> {
         let (symbols, log) = (self.run.symbols(), self.process.log);
         let is_mapped = |&&time: &&u64| symbols.module_at(log, time, pc).is_some();
         let time = self.times.iter().find(is_mapped).copied().unwrap_or(self.process.end);
@@ -322,7 +326,8 @@ impl<'a> CodeFinder<'a> {
         let process = self.process;
         let mut seen = HashSet::new();
         for volume in &process.volumes {
-            let pieces = (0..volume.pieces.len() as u64).filter_map(|number| volume.pieces.get(number));
+            let pieces =
+                (0..volume.pieces.len() as u64).filter_map(|number| volume.pieces.get(number));
             for piece in pieces {
                 self.cancel.check()?;
                 if seen.insert((piece.pc, piece.lengths.len())) {
@@ -334,39 +339,51 @@ impl<'a> CodeFinder<'a> {
     }
 }
 
-/// Times at which, together, every executable file is mapped that ever was: the end, and before one goes away.
+/// Times at which, together, every executable file is mapped that ever was: the end, and before one goes away. A file
+/// that comes and goes again and again at one place counts once.
 fn times_of_code(run: &Run, process: &Process, cancel: &Cancel) -> Result<Vec<u64>, Error> {
     let start = Moment { log: process.log, time: process.start };
-    let inherited = run.maps(start)?;
-    let mut mapped: Vec<Range<u64>> = inherited
-        .into_iter()
-        .filter(|mapping| mapping.file.is_some() && mapping.prot & EXECUTABLE != 0)
-        .map(|mapping| mapping.start..mapping.end)
-        .collect();
+    let mut mapped: Vec<MappedCode> = Vec::new();
+    for mapping in run.maps(start)? {
+        if mapping.file.is_some() && mapping.prot & EXECUTABLE != 0 {
+            mapped.push(MappedCode {
+                memory: mapping.start..mapping.end,
+                file: 0,
+                offset: mapping.offset,
+            });
+        }
+    }
     let mut times = vec![process.end];
-    let mut seen = HashSet::new();
+    let mut gone = HashSet::new();
     for row in run.rows(start, Direction::Forward, RowFilter::Class(RowClass::Map), cancel)? {
         let row = row?;
         let Row::Map { kind, start, len, prot, file, offset, .. } = row.row else { continue };
-        let end = start.saturating_add(len);
-        let gone = match kind {
-            MapKind::Map | MapKind::Unmap => start..end,
+        let memory = start..start.saturating_add(len);
+        let hidden = match kind {
+            MapKind::Map | MapKind::Unmap => memory.clone(),
             MapKind::Move => offset..offset.saturating_add(len),
             MapKind::Protect | MapKind::Discard => continue,
         };
-        let before = mapped.len();
-        mapped.retain(|range| {
-            let goes = range.start < gone.end && gone.start < range.end;
-            // A file that comes and goes again and again at one place is one file.
-            !(goes && (seen.insert(range.clone()) || true))
-        });
-        if mapped.len() < before {
+        let goes = |code: &mut MappedCode| {
+            code.memory.start < hidden.end && hidden.start < code.memory.end
+        };
+        let new = mapped.extract_if(.., goes).filter(|code| gone.insert(code.clone())).count();
+        if new > 0 {
             times.push(row.time.saturating_sub(1).max(process.start));
         }
         if kind == MapKind::Map && file != 0 && prot & EXECUTABLE != 0 {
-            mapped.push(start..end);
+            mapped.push(MappedCode { memory, file, offset });
         }
     }
     times.dedup();
     Ok(times)
+}
+
+/// A file's code in memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct MappedCode {
+    memory: Range<u64>,
+    /// Its number; 0 for what was there from the start.
+    file: u64,
+    offset: u64,
 }

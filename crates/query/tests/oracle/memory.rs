@@ -101,7 +101,7 @@ pub fn mapped_at(replayer: &Replayer, oracles: &HashMap<u64, Oracle>, log: u64, 
         Some((log, time)) => mapped_at(replayer, oracles, log, time),
         None => Mapped::new(),
     };
-    for row in oracles[&log].rows.iter().take_while(|row| row.time <= time) {
+    for (_, row) in oracles[&log].rows.iter().take_while(|(_, row)| row.time <= time) {
         let Row::Map { kind, start, len, prot, flags, file, offset } = row.row else { continue };
         let pages = (start / PAGE * PAGE..(start + len).next_multiple_of(PAGE)).step_by(PAGE_SIZE);
         for page in pages {

@@ -1,15 +1,15 @@
 //! A whole run in memory, and naive answers: each looks through everything.
 //!
 //! *Numbers.* What an instruction does has its number. What the log has at time `t` has the number of the instruction
-//! before `t`; at the very start of a log, where there is none, that of the first.
+//! before `t`; at the very start of an interval, where there is none, that of the first.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::{ControlFlow, Range};
 
 use retro_abi::channel::Stream;
 use retro_abi::log::{Event, MapKind};
 use retro_query::{Direction, Execution, Row, RowFilter, TimedRow, Write, Writer};
-use retro_replayer::{AccessKind, Detail, Ending, Interval, Item, Replayer};
+use retro_replayer::{AccessKind, Detail, Interval, Item, Replayer};
 
 /// What one process did.
 pub struct Oracle {
@@ -23,11 +23,16 @@ pub struct Oracle {
     pub threads: Vec<u32>,
     pub effects: Vec<Effect>,
     pub values: Vec<u8>,
-    pub rows: Vec<TimedRow>,
+    /// What the log tells, with its numbers.
+    pub rows: Vec<(u64, TimedRow)>,
     /// Memory that was read: number of the instruction, first word, last word.
     pub reads: Vec<(u64, u64, u64)>,
-    /// The last instruction of each thread so far, and whether it was a system call.
-    last: HashMap<u32, (u64, bool)>,
+    /// The last instruction of each thread so far.
+    last: HashMap<u32, u64>,
+    /// Threads that are in a system call.
+    in_syscall: HashSet<u32>,
+    /// When the interval begins that is being streamed.
+    interval_start: u64,
 }
 
 /// Something that memory shows.
@@ -76,8 +81,11 @@ impl Oracle {
             rows: Vec::new(),
             reads: Vec::new(),
             last: HashMap::new(),
+            in_syscall: HashSet::new(),
+            interval_start: start,
         };
         for interval in &intervals {
+            oracle.interval_start = interval.start;
             oracle.take_start(replayer, interval);
             let mut session = replayer.session(log, interval.number).unwrap();
             let detail = Detail::CALLS | Detail::WRITES | Detail::READS;
@@ -99,6 +107,9 @@ impl Oracle {
             match *event {
                 Event::Interval { number, running, .. } if number == interval.number => {
                     (begun, thread) = (true, running);
+                    self.rows.iter_mut().filter(|(_, row)| row.thread == 0).for_each(|(_, row)| {
+                        row.thread = running;
+                    });
                 }
                 Event::Interval { number, .. } if number > interval.number => {
                     return ControlFlow::Break(());
@@ -131,8 +142,7 @@ impl Oracle {
             self.pcs.push(block.pc_at(time));
             self.threads.push(block.thread);
         }
-        let is_syscall = block.ending() == Ending::Syscall;
-        self.last.insert(block.thread, (block.pc_at(block.end() - 1), is_syscall));
+        self.last.insert(block.thread, block.pc_at(block.end() - 1));
         for access in block.accesses() {
             let number = access.time;
             if access.kind.writes() {
@@ -156,7 +166,13 @@ impl Oracle {
 
     fn event(&mut self, time: u64, thread: u32, event: &Event<'_>) {
         if let Some(row) = Row::of(event) {
-            self.rows.push(TimedRow { time, thread, row });
+            let number = time.saturating_sub(1).max(self.interval_start);
+            self.rows.push((number, TimedRow { time, thread, row }));
+        }
+        match event {
+            Event::SyscallEnter { .. } => drop(self.in_syscall.insert(thread)),
+            Event::SyscallExit { .. } => drop(self.in_syscall.remove(&thread)),
+            _ => {}
         }
         let (kind, address, len, bytes): (_, _, _, &[u8]) = match *event {
             Event::Write { address, bytes } => {
@@ -171,9 +187,9 @@ impl Oracle {
             _ => return,
         };
         let value = self.keep(bytes);
-        let number = self.number(time);
-        let last = self.last.get(&thread).copied();
-        let pc = last.and_then(|(pc, is_syscall)| is_syscall.then_some(pc));
+        let number = time.saturating_sub(1).max(self.interval_start);
+        let is_syscall = time > self.interval_start && self.in_syscall.contains(&thread);
+        let pc = self.last.get(&thread).copied().filter(|_| is_syscall);
         let effect = Effect { number, seen: time, thread, pc, kind, address, len, value };
         self.effects.push(effect);
     }
@@ -182,11 +198,6 @@ impl Oracle {
         let at = self.values.len();
         self.values.extend_from_slice(bytes);
         at
-    }
-
-    /// The number of what the log has at a time.
-    fn number(&self, time: u64) -> u64 {
-        time.saturating_sub(1).max(self.start)
     }
 
     /// What an effect wrote.
@@ -215,11 +226,12 @@ impl Oracle {
 
     /// What the log tells, the nearest first.
     pub fn rows(&self, from: u64, direction: Direction, filter: &RowFilter) -> Vec<&TimedRow> {
-        let found = self.rows.iter().filter(|row| match filter {
+        let found = self.rows.iter().filter(|(_, row)| match filter {
             RowFilter::Class(class) => row.row.key().is_some_and(|key| key >> 32 == *class as u64),
             RowFilter::Number(class, number) => row.row.key() == Some(class.key(*number)),
         });
-        nearest_first(found, from, direction, |row| self.number(row.time))
+        let found = nearest_first(found, from, direction, |(number, _)| *number);
+        found.into_iter().map(|(_, row)| row).collect()
     }
 
     /// Whether an answer is this effect.

@@ -176,7 +176,7 @@ impl<'a> Scene<'a> {
             When::Interval(at, by) => near(at.get(&oracle.intervals).start, by),
             When::Window(at, by) => near(*at.get(&self.windows[&oracle.log]), by),
             When::Effect(at, by) => near(at.get(&oracle.effects).number, by),
-            When::Row(at, by) => near(at.get(&oracle.rows).time, by),
+            When::Row(at, by) => near(at.get(&oracle.rows).1.time, by),
             When::First(by) => near(oracle.start, by),
             When::Last(by) => near(oracle.end, by),
         };
@@ -279,7 +279,7 @@ impl<'a> Scene<'a> {
     /// A filter for rows of a class, maybe only those with a number that occurs.
     fn row_filter(&self, oracle: &Oracle, class: RowClass, number: Option<Index>) -> RowFilter {
         let keys: BTreeSet<u64> = (oracle.rows.iter())
-            .filter_map(|row| row.row.key())
+            .filter_map(|(_, row)| row.row.key())
             .filter(|key| class.keys().contains(key))
             .collect();
         let keys: Vec<u64> = keys.into_iter().collect();

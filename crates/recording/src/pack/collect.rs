@@ -7,18 +7,16 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
-use std::io;
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::OFlag;
 use retro_abi::channel::Stream;
 use retro_abi::log::Event;
 
 use super::LeftOut;
-use super::debug_info::{ElfIdentity, find_debug, find_shared};
+use super::debug_info::{ElfIdentity, find_debug, find_shared, open_regular};
 use crate::catalogue::{Role, StoredFile};
 use crate::{LOG_NAME, Recording};
 
@@ -72,16 +70,6 @@ pub(super) fn collect(recording: &Recording, debug_roots: &[PathBuf]) -> Collect
         }
     }
     collection
-}
-
-/// Opens a file that can be copied: anything else under that name has no content to speak of.
-pub(super) fn open_regular(path: &Path) -> io::Result<File> {
-    // Not to wait for a writer if it is a pipe.
-    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    Ok(file)
 }
 
 impl Collection {
@@ -152,21 +140,22 @@ impl Collection {
             return Ok(());
         }
         let Some(debug_path) = find_debug(&mapped.path, &identity, debug_roots) else {
-            return self.take_shared(&mapped.path, &identity, mapped, owner);
+            return self.take_shared(&mapped.path, &identity, debug_roots, mapped, owner);
         };
         let debug = open_regular(&debug_path).map_err(|error| error.to_string())?;
         self.add(&debug_path, &debug, mapped, Role::Debug, Some(owner))?;
-        self.take_shared(&debug_path, &ElfIdentity::of(&debug), mapped, owner)
+        self.take_shared(&debug_path, &ElfIdentity::of(&debug), debug_roots, mapped, owner)
     }
 
     fn take_shared(
         &mut self,
         referring: &Path,
         identity: &ElfIdentity,
+        debug_roots: &[PathBuf],
         mapped: &MappedFile,
         owner: u32,
     ) -> Result<(), String> {
-        let Some(path) = find_shared(referring, identity) else { return Ok(()) };
+        let Some(path) = find_shared(referring, identity, debug_roots) else { return Ok(()) };
         let file = open_regular(&path).map_err(|error| error.to_string())?;
         self.add(&path, &file, mapped, Role::SharedDebug, Some(owner))?;
         Ok(())

@@ -5,29 +5,33 @@
 //! refer to a further one (`.gnu_debugaltlink`), which several packages share.
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
 use object::Object;
 use object::read::ReadCache;
 
-use super::collect::open_regular;
+/// Where distributions put separate debug information.
+pub const DEBUG_ROOT: &str = "/usr/lib/debug";
 
 /// What an ELF file says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct ElfIdentity {
-    pub(super) build_id: Vec<u8>,
+pub struct ElfIdentity {
+    /// What no other build has; empty if it has none.
+    pub build_id: Vec<u8>,
     /// Name and checksum of the file with its debug information.
     debug_link: Option<(Vec<u8>, u32)>,
-    /// Path of the debug information it shares with others.
-    shared_link: Option<Vec<u8>>,
+    /// Path and build id of the debug information it shares with others.
+    shared_link: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl ElfIdentity {
     /// Reads it from a file; a file that is not ELF, or damaged, has none.
-    pub(super) fn of(file: &File) -> ElfIdentity {
+    pub fn of(file: &File) -> ElfIdentity {
         let Ok(file) = file.try_clone() else { return ElfIdentity::default() };
         let cache = ReadCache::new(Budget { file, left: READ_LIMIT });
         let Ok(elf) = object::File::parse(&cache) else { return ElfIdentity::default() };
@@ -38,29 +42,19 @@ impl ElfIdentity {
                 .ok()
                 .flatten()
                 .map(|(name, checksum)| (name.to_vec(), checksum)),
-            shared_link: elf.gnu_debugaltlink().ok().flatten().map(|(path, _)| path.to_vec()),
+            shared_link: elf
+                .gnu_debugaltlink()
+                .ok()
+                .flatten()
+                .map(|(path, build_id)| (path.to_vec(), build_id.to_vec())),
         }
     }
 }
 
 /// The separate debug information of a file, from the first place that has it.
-pub(super) fn find_debug(
-    path: &Path,
-    identity: &ElfIdentity,
-    roots: &[PathBuf],
-) -> Option<PathBuf> {
-    if let [first, rest @ ..] = &identity.build_id[..]
-        && !rest.is_empty()
-    {
-        let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
-        let name = format!(".build-id/{first:02x}/{rest}.debug");
-        let found = roots.iter().map(|root| root.join(&name)).find(|candidate| {
-            open_regular(candidate)
-                .is_ok_and(|file| ElfIdentity::of(&file).build_id == identity.build_id)
-        });
-        if found.is_some() {
-            return found;
-        }
+pub fn find_debug(path: &Path, identity: &ElfIdentity, roots: &[PathBuf]) -> Option<PathBuf> {
+    if let Some(found) = find_by_build_id(&identity.build_id, roots) {
+        return Some(found);
     }
     let (name, checksum) = identity.debug_link.as_ref()?;
     let name = Path::new(OsStr::from_bytes(name));
@@ -79,12 +73,42 @@ pub(super) fn find_debug(
 }
 
 /// The debug information that a file with debug information shares with others.
-pub(super) fn find_shared(debug_path: &Path, debug: &ElfIdentity) -> Option<PathBuf> {
-    let link = Path::new(OsStr::from_bytes(debug.shared_link.as_ref()?));
+pub fn find_shared(debug_path: &Path, debug: &ElfIdentity, roots: &[PathBuf]) -> Option<PathBuf> {
+    let (link, build_id) = debug.shared_link.as_ref()?;
+    let link = Path::new(OsStr::from_bytes(link));
     // Relative to where the file really is, not to the link by which it was found.
-    let real = std::fs::canonicalize(debug_path).ok()?;
-    let path = real.parent()?.join(link);
-    std::fs::canonicalize(path).ok().filter(|path| open_regular(path).is_ok())
+    let real = fs::canonicalize(debug_path).ok();
+    let beside = real.as_ref().and_then(|real| Some(real.parent()?.join(link)));
+    let collected = roots.iter().filter_map(|root| Some(root.join(".dwz").join(link.file_name()?)));
+    let is_it = |candidate: &PathBuf| {
+        open_regular(candidate)
+            .is_ok_and(|file| build_id.is_empty() || ElfIdentity::of(&file).build_id == *build_id)
+    };
+    let found = beside.into_iter().chain(collected).find(is_it);
+    let found = found.or_else(|| find_by_build_id(build_id, roots))?;
+    fs::canonicalize(found).ok()
+}
+
+fn find_by_build_id(build_id: &[u8], roots: &[PathBuf]) -> Option<PathBuf> {
+    let [first, rest @ ..] = build_id else { return None };
+    if rest.is_empty() {
+        return None;
+    }
+    let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let name = format!(".build-id/{first:02x}/{rest}.debug");
+    roots.iter().map(|root| root.join(&name)).find(|candidate| {
+        open_regular(candidate).is_ok_and(|file| ElfIdentity::of(&file).build_id == build_id)
+    })
+}
+
+/// Opens a file that can be copied: anything else under that name has no content to speak of.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    // Not to wait for a writer if it is a pipe.
+    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    Ok(file)
 }
 
 /// The checksum of `.gnu_debuglink`, which is that of all other checksums here.

@@ -6,7 +6,7 @@
 
 mod collect;
 mod container;
-mod debug_info;
+pub mod debug_info;
 mod unpack;
 
 use std::fs::{self, File, OpenOptions};
@@ -14,15 +14,13 @@ use std::io::{self, BufWriter, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use collect::{Collection, Source, collect, open_regular};
+use collect::{Collection, Source, collect};
 use container::{BLOCK_LIMIT, Member, MemberKind, PackHeader, PackWriter};
+use debug_info::{DEBUG_ROOT, open_regular};
 pub use unpack::unpack;
 
 use crate::catalogue::{self, Role};
 use crate::{Error, LOG_NAME, Recording};
-
-/// Where distributions put separate debug information.
-const DEBUG_ROOT: &str = "/usr/lib/debug";
 
 /// What a pack holds, and what it lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

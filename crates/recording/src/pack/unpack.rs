@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::statvfs::statvfs;
 
-use super::collect::open_regular;
+use super::debug_info::open_regular;
 use super::container::{
     BLOCK_HEADER_SIZE, BLOCK_LIMIT, BadPack, Item, Member, MemberKind, PackHeader, PackReader,
 };

@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use object::{Object, ObjectSegment, ObjectSymbol, SegmentFlags};
 use retro_abi::channel::Stream;
@@ -19,6 +21,7 @@ use tempfile::TempDir;
 
 pub struct Scene {
     place: TempDir,
+    names: AtomicUsize,
 }
 
 /// A file that can be mapped.
@@ -40,7 +43,7 @@ pub struct Chunk<'a> {
 
 impl Scene {
     pub fn new() -> Scene {
-        Scene { place: TempDir::new().unwrap() }
+        Scene { place: TempDir::new().unwrap(), names: AtomicUsize::new(0) }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -50,13 +53,22 @@ impl Scene {
     /// Compiles a program with these options.
     #[track_caller]
     pub fn compile(&self, name: &str, source: &str, options: &[&str]) -> Program {
-        let compiler = if name.ends_with(".cpp") { "g++" } else { "gcc" };
+        let compiler = match name.rsplit('.').next() {
+            Some("cpp") => "g++",
+            Some("rs") => "rustc",
+            _ => "gcc",
+        };
         fs::write(self.path(name), source).unwrap();
         let program = self.path(name).with_extension("");
         let mut command = Command::new(compiler);
         command.current_dir(self.place.path()).arg(name).args(options).arg("-o").arg(&program);
         assert!(command.status().unwrap().success());
         Program::at(&program)
+    }
+
+    /// A name that nothing has yet.
+    pub fn fresh_name(&self) -> String {
+        format!("run-{}", self.names.fetch_add(1, Ordering::Relaxed))
     }
 
     #[track_caller]
@@ -67,7 +79,7 @@ impl Scene {
         );
     }
 
-    pub fn record(&self, name: &str, chunks: &[Chunk]) -> Recording {
+    pub fn record(&self, name: &str, chunks: &[Chunk]) -> Arc<Recording> {
         let directory = self.path(name);
         let mut writer = Writer::create(&directory, &Head::default()).unwrap();
         for (index, chunk) in chunks.iter().enumerate() {
@@ -85,11 +97,11 @@ impl Scene {
             writer.append(&encode_chunk(head, &bytes, DEFAULT_LEVEL).unwrap()).unwrap();
         }
         writer.append(&encode_end(&RunEnd::default())).unwrap();
-        Recording::open(&directory).unwrap()
+        Arc::new(Recording::open(&directory).unwrap())
     }
 
     /// A recording of a process that maps a program at `base` and does nothing else.
-    pub fn record_mapped(&self, name: &str, program: &Program, base: u64) -> Recording {
+    pub fn record_mapped(&self, name: &str, program: &Program, base: u64) -> Arc<Recording> {
         let files = Chunk {
             log: 0,
             stream: Stream::Code,

@@ -94,7 +94,8 @@ impl Executable {
             Runner::Native => Command::new(&self.path),
             Runner::Recorded(retro) => {
                 let mut command = Command::new(retro);
-                command.args(["record", "--quiet", "-o"]).arg(recordings.path().join("recording"));
+                command.args(["record", "--quiet", "--no-index", "-o"]);
+                command.arg(recordings.path().join("recording"));
                 command.arg("--").arg(&self.path).env("XDG_DATA_HOME", recordings.path());
                 command
             }

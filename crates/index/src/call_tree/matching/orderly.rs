@@ -62,15 +62,16 @@ impl Stack {
         let mut open = self.frames.len();
         // Room for all events to be calls. It is cut off in the end.
         self.frames.resize(open + events.len(), Frame { slot: 0, target: 0 });
-        let mut least_open = open;
+        let frames = &mut self.frames[..];
+        let (mut cursor, mut least_open) = (self.cursor, open);
         let mut run = Run::default();
         for event in events {
             let (slot, is_call) = (event.slot(), u64::from(event.is_call()));
-            let above = match self.frames.get(open.wrapping_sub(1)) {
+            let above = match frames.get(open.wrapping_sub(1)) {
                 Some(newest) => newest.slot,
                 // Any place in the known part of an empty stack is below all of its frames.
                 None if event.is_call() && slot <= self.highest => {
-                    slot.max(self.cursor).saturating_add(1)
+                    slot.max(cursor).saturating_add(1)
                 }
                 None => break,
             };
@@ -81,14 +82,15 @@ impl Stack {
             }
             // What a return ends is overwritten with itself.
             let place = open + is_call as usize - 1;
-            self.frames[place] = Frame { slot, target: 0 };
-            self.cursor = if event.is_call() { self.cursor } else { slot };
+            frames[place] = Frame { slot, target: 0 };
             open = place + is_call as usize;
+            cursor = if event.is_call() { cursor } else { slot };
             least_open = least_open.min(open);
             run.bits |= is_call << run.length;
             run.length += 1;
         }
         self.frames.truncate(open);
+        self.cursor = cursor;
         self.unchanged = self.unchanged.min(least_open);
         run
     }

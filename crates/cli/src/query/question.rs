@@ -1,0 +1,223 @@
+//! What every question begins with: the recording with its index, the process, the moment.
+
+use std::sync::Arc;
+
+use anyhow::{Error, Result, anyhow, bail};
+use retro_abi::channel::Origin;
+use retro_query::language::{Clock, TimePoint};
+use retro_query::{Cancel, Moment, Options, Process, Run, State, ThreadStack};
+use retro_recording::{ProcessEnd, Recording};
+use retro_symbols::SourceFiles;
+use serde_json::Value;
+
+use super::last_result;
+use crate::arguments::{Subject, View};
+use crate::engine_file::EngineFile;
+use crate::output::Output;
+use crate::quoting::printable;
+use crate::style::Style;
+use crate::{index, selection};
+
+/// Processes that an error names.
+const NAMED: usize = 20;
+
+/// Signals that a process gets for what it did itself.
+const CRASHES: [i32; 7] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGILL,
+    libc::SIGFPE,
+    libc::SIGABRT,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+];
+
+/// A recording that is asked, and the moment it is asked about.
+pub struct Question {
+    /// The run.
+    pub run: Run,
+    /// The process.
+    pub process: Arc<Process>,
+    /// The moment.
+    pub moment: Moment,
+    /// Where answers go.
+    pub output: Output,
+    /// How they look.
+    pub style: Style,
+    /// Whether they are JSON.
+    pub is_json: bool,
+    last: Option<u64>,
+    _engine: EngineFile,
+}
+
+impl Question {
+    /// About a moment; about the end of the run if none is named.
+    pub fn new(subject: &Subject) -> Result<Question> {
+        Question::about(subject, TimePoint::End)
+    }
+
+    /// About a moment, or another one if none is named. A last result that there is not stands for `None`.
+    pub fn about(subject: &Subject, otherwise: TimePoint) -> Result<Question> {
+        let recording = Arc::new(selection::open(subject.recording.as_deref())?);
+        let last = last_result::read(recording.directory());
+        let point = subject.at.unwrap_or(otherwise);
+        let is_last = matches!(point, TimePoint::Last | TimePoint::Now);
+        let log = match (subject.process, last) {
+            (Some(number), _) => log_of(&recording, number)?,
+            (None, Some(last)) if is_last => last.log,
+            (None, _) => likeliest_log(&recording)?,
+        };
+        let engine = EngineFile::new(&[recording.directory()])?;
+        let sources = source_files(subject)?;
+        let options = Options { sources, ..Options::default() };
+        let run = Run::open(recording, engine.path().to_owned(), options).map_err(told)?;
+        index::ensure(run.replayer())?;
+        let process = run.process(log).map_err(told)?;
+        let last = last.filter(|last| last.log == log).map(|last| last.time);
+        let mut question = Question {
+            moment: Moment { log, time: process.end },
+            run,
+            process,
+            output: Output::new(),
+            style: Style::stdout(),
+            is_json: subject.json,
+            last,
+            _engine: engine,
+        };
+        let time = match last {
+            // Whoever did not ask for it gets on without.
+            None if is_last && subject.at.is_none() => question.process.end,
+            _ => question.time_of(point)?,
+        };
+        question.moment.time = time;
+        // A time that there is not is told before anything else is looked at.
+        question.process.volume_of(time).map_err(told)?;
+        Ok(question)
+    }
+
+    /// The time that the last command has led to in this process.
+    pub fn last(&self) -> Option<u64> {
+        self.last
+    }
+
+    /// The time that a point of the run stands for.
+    pub fn time_of(&self, point: TimePoint) -> Result<u64> {
+        let Process { start, end, .. } = *self.process;
+        let clock = Clock { now: self.last.unwrap_or(end), last: self.last, end };
+        let time = point.on(&clock).ok_or_else(|| {
+            let log = self.process.log;
+            anyhow!("there is no last result in log {log}: goto, step and last-write have one")
+        })?;
+        // A forked process begins later than with its first instruction.
+        let is_relative = matches!(point, TimePoint::Start | TimePoint::Part(_));
+        Ok(if is_relative { time.max(start) } else { time })
+    }
+
+    /// The moment at a time of the process.
+    pub fn at(&self, time: u64) -> Moment {
+        Moment { time, ..self.moment }
+    }
+
+    /// The state at the moment.
+    pub fn state(&self) -> Result<State> {
+        self.run.state(self.moment).map_err(told)
+    }
+
+    /// Prints an object.
+    pub fn object(&mut self, object: &Value) -> Result<()> {
+        Ok(self.output.line(&object.to_string())?)
+    }
+
+    /// Nobody stops a command's search but by stopping the command.
+    pub fn cancel(&self) -> Cancel {
+        Cancel::new()
+    }
+}
+
+/// The call stack that a view is of, deep enough for its frame.
+pub fn stack_of<'a>(state: &'a State, view: &View) -> Result<ThreadStack<'a>> {
+    let stack = state.stack(view.thread, view.frame.saturating_add(1)).map_err(told)?;
+    if view.frame >= stack.frames().len() {
+        let frames = stack.frames().len();
+        return Err(told(retro_query::Error::NoFrame { frame: view.frame, frames }));
+    }
+    Ok(stack)
+}
+
+/// Why a question has no answer, safe for a terminal.
+pub fn told(error: retro_query::Error) -> Error {
+    match error {
+        retro_query::Error::Index(error) => index::explain(error),
+        error => safe(&error.to_string()),
+    }
+}
+
+/// An error with a text that may come from a recording. Its lines stay lines.
+pub fn safe(text: &str) -> Error {
+    let lines: Vec<String> = text.lines().map(|line| printable(line.as_bytes())).collect();
+    anyhow!("{}", lines.join("\n"))
+}
+
+fn source_files(subject: &Subject) -> Result<SourceFiles> {
+    let mut sources = SourceFiles::new();
+    for map in &subject.source_map {
+        sources.add_map(map)?;
+    }
+    for directory in &subject.source_dir {
+        sources.add_directory(directory);
+    }
+    Ok(sources)
+}
+
+fn log_of(recording: &Recording, number: u64) -> Result<u64> {
+    if recording.process(number).is_some() {
+        return Ok(number);
+    }
+    let logs: Vec<u64> = (recording.processes().iter())
+        .filter(|process| u64::from(process.summary.pid) == number)
+        .map(|process| process.summary.log)
+        .collect();
+    match logs[..] {
+        [log] => Ok(log),
+        [] => bail!("no log or process {number} in this recording; it has {}", known(recording, &[])),
+        _ => bail!(
+            "process {number} has executed several programs, each with a log: choose with --process from {}",
+            known(recording, &logs)
+        ),
+    }
+}
+
+/// The last that crashed, or the first.
+fn likeliest_log(recording: &Recording) -> Result<u64> {
+    let processes = recording.processes();
+    let crashed = |end: ProcessEnd| match end {
+        ProcessEnd::Signalled(number) => CRASHES.contains(&number.cast_signed()),
+        _ => false,
+    };
+    let found = (processes.iter().rev().find(|process| crashed(process.summary.end)))
+        .or_else(|| processes.first());
+    match found {
+        Some(process) => Ok(process.summary.log),
+        None => bail!("this recording has no processes"),
+    }
+}
+
+/// Logs in words; all if none are given.
+fn known(recording: &Recording, logs: &[u64]) -> String {
+    let mut wanted = (recording.processes().iter())
+        .filter(|process| logs.is_empty() || logs.contains(&process.summary.log))
+        .map(|process| {
+            let summary = &process.summary;
+            let how = match summary.origin {
+                Some(Origin::Exec) => ", executed",
+                Some(Origin::Fork) => ", child",
+                _ => "",
+            };
+            format!("{} (pid {}{how})", summary.log, summary.pid)
+        });
+    let mut names: Vec<String> = wanted.by_ref().take(NAMED).collect();
+    if wanted.next().is_some() {
+        names.push("...".to_string());
+    }
+    names.join(", ")
+}

@@ -1,0 +1,112 @@
+//! Which code a search is about: an address, a function, or a source line.
+//!
+//! Names mean what is mapped at the moment that a search starts from. A search from the start of a run may be about a
+//! library that is mapped later: what is not known then is looked for at the end.
+
+use retro_query::symbols::{FunctionCode, LineCode};
+use retro_query::{Moment, Run};
+
+use super::Answer;
+use super::failure::{invalid, unknown};
+use super::wire::Address;
+
+/// Addresses that one search looks for.
+const ADDRESSES_LIMIT: usize = 1000;
+
+/// Bytes of a name.
+const NAME_LIMIT: usize = 4096;
+
+/// What a client may give of a target.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Target<'a> {
+    pub address: Option<Address>,
+    pub function: Option<&'a str>,
+    pub file: Option<&'a str>,
+    pub line: Option<u32>,
+}
+
+impl Target<'_> {
+    /// The instructions that are meant.
+    pub fn addresses(&self, run: &Run, moment: Moment) -> Answer<Vec<u64>> {
+        let mut addresses: Vec<u64> = match *self {
+            Target { address: Some(address), function: None, file: None, line: None } => {
+                vec![address.0]
+            }
+            Target { address: None, function: Some(name), file: None, line: None } => {
+                let (functions, _) = functions_named(run, moment, name)?;
+                functions.iter().map(|function| function.entry).collect()
+            }
+            Target { address: None, function: None, file: Some(file), line: Some(line) } => {
+                let code = code_of_line(run, moment, file, line)?;
+                code.iter().flat_map(|code| code.entries.iter().copied()).collect()
+            }
+            _ => return Err(invalid("give \"address\", \"function\", or \"file\" and \"line\"")),
+        };
+        addresses.sort_unstable();
+        addresses.dedup();
+        few_enough(addresses.len())?;
+        Ok(addresses)
+    }
+}
+
+/// An error if a name means too much.
+pub(super) fn few_enough(addresses: usize) -> Answer<()> {
+    if addresses > ADDRESSES_LIMIT {
+        return Err(invalid(format!("this is the code at {addresses} addresses: be more specific")));
+    }
+    Ok(())
+}
+
+/// The functions of a name, and a moment at which they are mapped.
+pub(super) fn functions_named(
+    run: &Run,
+    moment: Moment,
+    name: &str,
+) -> Answer<(Vec<FunctionCode>, Moment)> {
+    check_name(name)?;
+    let no_function = || format!("no function {name:?} is known; symbols.search finds functions by parts of names");
+    found_at(run, moment, no_function, |Moment { log, time }| {
+        run.symbols().functions_named(log, time, name)
+    })
+}
+
+/// The code of a line.
+pub(super) fn code_of_line(
+    run: &Run,
+    moment: Moment,
+    file: &str,
+    line: u32,
+) -> Answer<Vec<LineCode>> {
+    check_name(file)?;
+    let no_line = || format!("there is no code for line {line} or any behind it in a file {file:?}");
+    let found = found_at(run, moment, no_line, |Moment { log, time }| {
+        run.symbols().code_of_line(log, time, file, line)
+    });
+    found.map(|(code, _)| code)
+}
+
+/// What is found at a moment, or else at the end of the process.
+fn found_at<T>(
+    run: &Run,
+    moment: Moment,
+    nothing: impl Fn() -> String,
+    find: impl Fn(Moment) -> Vec<T>,
+) -> Answer<(Vec<T>, Moment)> {
+    let process = run.process(moment.log)?;
+    process.volume_of(moment.time)?;
+    let end = Moment { time: process.end, ..moment };
+    for moment in [moment, end] {
+        let found = find(moment);
+        if !found.is_empty() {
+            return Ok((found, moment));
+        }
+    }
+    Err(unknown(nothing()))
+}
+
+pub(super) fn check_name(name: &str) -> Answer<()> {
+    if name.is_empty() || name.len() > NAME_LIMIT {
+        return Err(invalid(format!("a name has 1 to {NAME_LIMIT} bytes")));
+    }
+    Ok(())
+}

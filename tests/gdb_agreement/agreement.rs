@@ -1,0 +1,229 @@
+//! Holding what gdb sees against what the query engine says.
+
+use std::collections::BTreeMap;
+
+use retro_query::symbols::{Frame, FormatOptions, TreeOptions};
+use retro_query::{State, ThreadStack};
+
+use crate::gdb::{Observed, ObservedFrame, ObservedThread, ObservedValue};
+
+/// Frames of a thread that `observe.py` looks at.
+const FRAMES: usize = 100;
+
+/// Differences that a failure shows.
+const SHOWN: usize = 40;
+
+/// Registers that functions keep for their callers, by their numbers in DWARF.
+const KEPT: [(&str, u16); 7] =
+    [("rsp", 7), ("rbp", 6), ("rbx", 3), ("r12", 12), ("r13", 13), ("r14", 14), ("r15", 15)];
+
+/// Differences that are none of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Understood {
+    /// gdb does not know what a parameter was when its function was called; the run does.
+    EntryValue,
+    /// A function that has called another in its last instruction is no more; gdb guesses that it was there.
+    TailCall,
+}
+
+/// What was compared, and what was different.
+pub struct Tally {
+    name: String,
+    moments: usize,
+    frames: usize,
+    variables: usize,
+    expressions: usize,
+    understood: BTreeMap<Understood, usize>,
+    differences: Vec<String>,
+}
+
+/// How values look in `observe.py`.
+fn as_gdb() -> FormatOptions {
+    FormatOptions { raw: true, types: false, ..FormatOptions::default() }
+}
+
+impl Tally {
+    pub fn new(name: &str) -> Tally {
+        Tally {
+            name: name.to_string(),
+            moments: 0,
+            frames: 0,
+            variables: 0,
+            expressions: 0,
+            understood: BTreeMap::new(),
+            differences: Vec::new(),
+        }
+    }
+
+    /// Compares a moment.
+    pub fn compare(&mut self, state: &State, observed: &Observed) {
+        self.moments += 1;
+        let time = state.moment().time;
+        let threads: Vec<u32> = state.threads().unwrap().iter().map(|info| info.thread).collect();
+        let observed_threads: Vec<u32> = observed.threads.iter().map(|thread| thread.thread).collect();
+        if threads != observed_threads {
+            self.differ(format!("time {time}: threads {threads:?}, gdb has {observed_threads:?}"));
+        }
+        for thread in &observed.threads {
+            let stack = state.stack(Some(thread.thread), FRAMES).unwrap();
+            self.compare_stack(&format!("time {time}, thread {}", thread.thread), &stack, thread);
+        }
+    }
+
+    fn compare_stack(&mut self, place: &str, stack: &ThreadStack<'_>, observed: &ObservedThread) {
+        let is_cut = observed.frames.len() == FRAMES;
+        let (on_stack, inferred): (Vec<&ObservedFrame>, Vec<_>) =
+            observed.frames.iter().partition(|frame| frame.kind != "tail call");
+        inferred.iter().for_each(|_| self.understand(Understood::TailCall));
+        if stack.frames().len() != on_stack.len() && !is_cut {
+            self.differ(format!(
+                "{place}: {} frames ({:?}), gdb has {}\n    {}\n    gdb: {}",
+                stack.frames().len(),
+                stack.end(),
+                on_stack.len(),
+                names(stack.frames().iter().map(|frame| frame.function.as_deref())),
+                names(on_stack.iter().map(|frame| frame.function.as_deref())),
+            ));
+        }
+        for (index, (frame, observed)) in stack.frames().iter().zip(on_stack).enumerate() {
+            let place = format!("{place}, frame {index} ({})", observed.function.as_deref().unwrap_or("??"));
+            self.frames += 1;
+            for difference in frame_differences(frame, observed) {
+                self.differ(format!("{place}: {difference}"));
+            }
+            if frame.pc == observed.pc {
+                self.compare_variables(&place, stack, index, observed);
+                self.compare_expressions(&place, stack, index, observed);
+            }
+        }
+    }
+
+    fn compare_variables(
+        &mut self,
+        place: &str,
+        stack: &ThreadStack<'_>,
+        index: usize,
+        observed: &ObservedFrame,
+    ) {
+        let Some(observed) = &observed.variables else { return };
+        let ours = stack.locals(index, &as_gdb()).unwrap();
+        let mut ours: Vec<(String, String)> = ours.into_iter().map(|local| (local.name, local.value)).collect();
+        let mut theirs: Vec<(&String, &ObservedValue)> =
+            observed.iter().map(|(name, value)| (name, value)).collect();
+        ours.sort();
+        theirs.sort_by_key(|(name, value)| (*name, value.text.clone()));
+        let our_names: Vec<&str> = ours.iter().map(|(name, _)| name.as_str()).collect();
+        let their_names: Vec<&str> = theirs.iter().map(|(name, _)| name.as_str()).collect();
+        if our_names != their_names {
+            self.differ(format!("{place}: variables {our_names:?}, gdb has {their_names:?}"));
+            return;
+        }
+        for ((name, ours), (_, theirs)) in ours.iter().zip(theirs) {
+            self.variables += 1;
+            self.compare_values(&format!("{place}: {name}"), Ok(ours), theirs);
+        }
+    }
+
+    fn compare_expressions(
+        &mut self,
+        place: &str,
+        stack: &ThreadStack<'_>,
+        index: usize,
+        observed: &ObservedFrame,
+    ) {
+        for (expression, theirs) in &observed.expressions {
+            self.expressions += 1;
+            let ours = stack.evaluate(index, expression, &as_gdb(), &TreeOptions::default());
+            let ours = ours.map(|value| value.text).map_err(|error| error.to_string());
+            let place = format!("{place}: {expression}");
+            self.compare_values(&place, ours.as_deref().map_err(String::as_str), theirs);
+        }
+    }
+
+    fn compare_values(&mut self, place: &str, ours: Result<&str, &str>, theirs: &ObservedValue) {
+        match (ours, &theirs.text, &theirs.error) {
+            (Ok(ours), Some(theirs), _) if ours == theirs => {}
+            // Each has its own words for what there is not.
+            (Err(_), _, Some(_)) => {}
+            (Err(_), Some(text), _) if text == "<optimized out>" => {}
+            (Ok(text), _, Some(_)) if text == "<optimized out>" => {}
+            (Ok(_), Some(_), _) if theirs.entry => self.understand(Understood::EntryValue),
+            (ours, text, error) => {
+                let theirs = text.as_ref().or(error.as_ref());
+                self.differ(format!(
+                    "{place} is {}\n    gdb: {}",
+                    ours.unwrap_or_else(|error| error),
+                    theirs.map_or("", String::as_str)
+                ));
+            }
+        }
+    }
+
+    fn understand(&mut self, difference: Understood) {
+        *self.understood.entry(difference).or_default() += 1;
+    }
+
+    fn differ(&mut self, difference: String) {
+        self.differences.push(difference);
+    }
+
+    /// Fails the test if something was different.
+    #[track_caller]
+    pub fn conclude(self) {
+        let Tally { name, moments, frames, variables, expressions, understood, differences } = self;
+        println!(
+            "{name}: {moments} moments, {frames} frames, {variables} variables, {expressions} expressions; \
+             {} differences; understood: {understood:?}",
+            differences.len()
+        );
+        assert!(frames >= moments, "gdb saw no stacks");
+        assert!(
+            differences.is_empty(),
+            "{name}: {} differences:\n  {}",
+            differences.len(),
+            differences[..differences.len().min(SHOWN)].join("\n  ")
+        );
+    }
+}
+
+fn names<'a>(names: impl Iterator<Item = Option<&'a str>>) -> String {
+    names.map(|name| name.unwrap_or("??")).collect::<Vec<_>>().join(" < ")
+}
+
+fn frame_differences(frame: &Frame, observed: &ObservedFrame) -> Vec<String> {
+    let mut found = Vec::new();
+    let kind = match () {
+        () if frame.is_signal_frame => "signal",
+        () if frame.is_inlined => "inlined",
+        () => "normal",
+    };
+    if kind != observed.kind {
+        found.push(format!("it is {kind}, gdb: {}", observed.kind));
+    }
+    if frame.pc != observed.pc {
+        found.push(format!("it is at {:#x}, gdb: {:#x}", frame.pc, observed.pc));
+        return found;
+    }
+    for (name, number) in KEPT {
+        let (ours, theirs) = (frame.registers.get(number), observed.registers.get(name).copied().flatten());
+        if ours != theirs {
+            found.push(format!("{name} is {ours:x?}, gdb: {theirs:x?}"));
+        }
+    }
+    if !frame.is_signal_frame {
+        let ours = frame.function.as_deref();
+        if ours != observed.function.as_deref() {
+            found.push(format!("the function is {ours:?}, gdb: {:?}", observed.function));
+        }
+        let ours = frame.source.as_ref().map(|source| (base_name(&source.path), u64::from(source.line)));
+        let theirs = observed.file.as_deref().map(|file| (base_name(file), observed.line));
+        if ours != theirs {
+            found.push(format!("the line is {ours:?}, gdb: {theirs:?}"));
+        }
+    }
+    found
+}
+
+fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}

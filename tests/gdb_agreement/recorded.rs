@@ -1,0 +1,47 @@
+//! Programs that are recorded and indexed.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use retro_cli::engine_file::EngineFile;
+use retro_index::build::{self, Unwatched};
+use retro_query::{Options, Run};
+use retro_recording::Recording;
+use retro_testkit::{compare, recordings};
+
+/// Small windows, so that moments are far from the starts of their windows in few cases only.
+const WINDOW: u64 = 200_000;
+
+/// A recorded and indexed program.
+pub struct Recorded {
+    pub run: Run,
+    _engine: EngineFile,
+}
+
+impl Recorded {
+    /// Records a command in a directory.
+    pub fn new(place: &Path, mut command: Command) -> Recorded {
+        let retro = std::env::var_os("RETRO_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_retro").into());
+        let directory = place.join("recording");
+        command.current_dir(place).env("RUST_BACKTRACE", "0").env_remove("LD_LIBRARY_PATH");
+        let mut record = compare::recorded(Path::new(&retro), &directory, &["--no-index"], &command);
+        record.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let status = record.status().unwrap();
+        assert!(status.success(), "{command:?}: {status}");
+        let recording = recordings::wait_for(&directory, Duration::from_secs(60));
+        let engine = EngineFile::new(&[place]).unwrap();
+        let run = open(&directory, &engine);
+        drop(recording);
+        let options = build::Options { window_size: WINDOW, ..build::Options::default() };
+        let index = retro_index::directory(&directory);
+        let jobs = build::jobs(run.replayer(), &index, &options).unwrap();
+        build::build(run.replayer(), &index, &jobs, &options, &Unwatched).unwrap();
+        Recorded { run, _engine: engine }
+    }
+}
+
+fn open(directory: &Path, engine: &EngineFile) -> Run {
+    let recording = Recording::open(directory).unwrap();
+    Run::open(recording, engine.path().to_owned(), Options::default()).unwrap()
+}
