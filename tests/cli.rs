@@ -17,10 +17,18 @@ mod hostile;
 mod index;
 #[path = "cli/passing.rs"]
 mod passing;
+#[path = "cli/query.rs"]
+mod query;
+#[path = "cli/query_errors.rs"]
+mod query_errors;
+#[path = "cli/query_programs.rs"]
+mod query_programs;
 #[path = "cli/recordings.rs"]
 mod recordings;
 #[path = "cli/replay.rs"]
 mod replay;
+#[path = "cli/serve.rs"]
+mod serve;
 #[path = "cli/session.rs"]
 mod session;
 #[path = "cli/signals.rs"]

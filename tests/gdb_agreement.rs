@@ -7,8 +7,8 @@
 //! [`agreement::Understood`].
 //!
 //! `RETRO_AGREEMENT_MOMENTS=n` compares so many moments of each program. Debug information of `python3` and `sqlite3` is used
-//! if it is installed. `RETRO_SQLITE_AMALGAMATION=directory` has `sqlite3.c` and `sqlite3.h` and compares SQLite with its debug
-//! information, too. `RETRO_BINARY=path` records with another `retro`.
+//! if it is installed; `RETRO_SQLITE=directory`, with SQLite's `sqlite3.h` and a `sqlite3.o` made by `gcc -g -O2 -c sqlite3.c`,
+//! compares SQLite with its debug information, too. `RETRO_BINARY=path` records with another `retro`.
 
 #[path = "gdb_agreement/agreement.rs"]
 mod agreement;
@@ -46,9 +46,16 @@ impl Place {
     /// A program, made by a compiler from a guest.
     fn compile(&self, compiler: &str, options: &[&str], guest: &str) -> Command {
         let program = self.path().join("program");
-        let status =
-            Command::new(compiler).args(options).arg(guest_path(guest)).arg("-o").arg(&program).status();
-        assert!(status.unwrap_or_else(|error| panic!("{compiler}: {error}")).success(), "{compiler} {guest}");
+        let status = Command::new(compiler)
+            .arg(guest_path(guest))
+            .args(options)
+            .arg("-o")
+            .arg(&program)
+            .status();
+        assert!(
+            status.unwrap_or_else(|error| panic!("{compiler}: {error}")).success(),
+            "{compiler} {guest}"
+        );
         Command::new(program)
     }
 }
@@ -78,7 +85,8 @@ impl Random {
 /// Compares random moments of a program.
 fn compare(name: &str, place: &Place, command: Command) {
     let wanted = std::env::var("RETRO_AGREEMENT_MOMENTS").ok();
-    let moments = wanted.map_or(MOMENTS, |wanted| wanted.parse().expect("RETRO_AGREEMENT_MOMENTS is a number"));
+    let moments = wanted
+        .map_or(MOMENTS, |wanted| wanted.parse().expect("RETRO_AGREEMENT_MOMENTS is a number"));
     let program = PathBuf::from(command.get_program());
     let recorded = Recorded::new(place.path(), command);
     let process = recorded.run.process(0).unwrap();
@@ -90,7 +98,8 @@ fn compare(name: &str, place: &Place, command: Command) {
         let time = process.start + random.below(process.end - process.start);
         let moment = Moment { log: 0, time };
         let file = fs::File::create(&core).unwrap();
-        core_file::write(&recorded.run, moment, std::io::BufWriter::new(file), &Cancel::new()).unwrap();
+        core_file::write(&recorded.run, moment, std::io::BufWriter::new(file), &Cancel::new())
+            .unwrap();
         let observed = gdb.look_at(&core);
         tally.compare(&recorded.run.state(moment).unwrap(), &observed);
     }
@@ -122,14 +131,13 @@ fn sqlite() {
 
 #[test]
 fn sqlite_with_debug_information() {
-    let Ok(directory) = std::env::var("RETRO_SQLITE_AMALGAMATION") else {
-        return eprintln!("RETRO_SQLITE_AMALGAMATION is not set: nothing is compared");
+    let Ok(directory) = std::env::var("RETRO_SQLITE") else {
+        return eprintln!("RETRO_SQLITE is not set: nothing is compared");
     };
     let place = Place::new("sqlite-debug");
-    let include = format!("-I{directory}");
-    let source = format!("{directory}/sqlite3.c");
-    let options = ["-g", "-O2", "-DSQLITE_OMIT_LOAD_EXTENSION", "-DSQLITE_THREADSAFE=0", &include, &source];
-    let mut command = place.compile("gcc", &[&options[..], &["-lm"]].concat(), "statements.c");
+    let (include, object) = (format!("-I{directory}"), format!("{directory}/sqlite3.o"));
+    let options = ["-g", "-O2", &include, &object, "-pthread"];
+    let mut command = place.compile("gcc", &options, "statements.c");
     command.arg(guest_path("statements.sql"));
     compare("sqlite with debug information", &place, command);
 }
@@ -158,13 +166,13 @@ fn optimised_cpp() {
 #[test]
 fn threads_signals_and_libc() {
     let place = Place::new("tasks");
-    let command = place.compile("gcc", &["-g", "-O2", "-pthread"], "tasks.c");
+    let command = place.compile("gcc", &["-g", "-O2", "-pthread", "-lm"], "tasks.c");
     compare("threads, signals and libc", &place, command);
 }
 
 #[test]
 fn plain_c() {
     let place = Place::new("plain");
-    let command = place.compile("gcc", &["-g", "-O0", "-pthread"], "tasks.c");
+    let command = place.compile("gcc", &["-g", "-O0", "-pthread", "-lm"], "tasks.c");
     compare("plain c", &place, command);
 }

@@ -31,7 +31,8 @@ impl Recorded {
     }
 
     pub fn record(&self, command: &[&str]) -> Outcome {
-        let recorded = self.store.retro(["record", "--quiet", "--no-index", "--"].iter().chain(command));
+        let recorded =
+            self.store.retro(["record", "--quiet", "--no-index", "--"].iter().chain(command));
         // From here on nothing is said about the index.
         assert_eq!(self.store.retro(["index"]).status, Ending::Exited(0));
         recorded
@@ -134,7 +135,10 @@ fn the_end_of_a_crash_is_where_it_crashed() {
     assert_eq!(crash().object(&["bt"])["frames"][0]["function"], "read_value");
     let text = crash().ask(&["bt"]);
     let line = line_of(CRASH, "return *which->value");
-    assert!(text.starts_with(&format!("#0  read_value at crash.c:{line}\n#1  main at crash.c:")), "{text}");
+    assert!(
+        text.starts_with(&format!("#0  read_value at crash.c:{line}\n#1  main at crash.c:")),
+        "{text}"
+    );
     let signals = crash().objects(&["signals"]);
     assert_eq!((signals.len(), &signals[0]["name"]), (1, &"SIGSEGV".into()));
 }
@@ -142,9 +146,14 @@ fn the_end_of_a_crash_is_where_it_crashed() {
 #[test]
 fn one_command_finds_the_write_behind_a_crash() {
     let write = crash().object(&["last-write", "which->value"]);
-    let stack: Vec<&str> =
-        write["stack"].as_array().unwrap().iter().filter_map(|frame| frame["function"].as_str()).collect();
-    let caller = stack.iter().position(|&name| name == "rename_to").expect("the writer's caller is known");
+    let stack: Vec<&str> = write["stack"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|frame| frame["function"].as_str())
+        .collect();
+    let caller =
+        stack.iter().position(|&name| name == "rename_to").expect("the writer's caller is known");
     assert_eq!(stack[caller + 1], "main");
     assert_eq!(write["stack"][caller]["line"], line_of(CRASH, "strcpy(which->name"));
     assert!(write["old"].as_str().unwrap().contains("number"), "{write}");
@@ -164,8 +173,14 @@ fn histories_have_the_values_before_and_after() {
         let old = total.to_string();
         total += sum * factor;
         sum += factor;
-        assert_eq!((write["old"].as_str(), write["new"].as_str()), (Some(&*old), Some(&*total.to_string())));
-        assert_eq!((write["function"].as_str(), write["type"].as_str()), (Some("add"), Some("int")));
+        assert_eq!(
+            (write["old"].as_str(), write["new"].as_str()),
+            (Some(&*old), Some(&*total.to_string()))
+        );
+        assert_eq!(
+            (write["function"].as_str(), write["type"].as_str()),
+            (Some("add"), Some("int"))
+        );
         assert_eq!(write["line"], line_of(CRASH, "total += left"));
     }
     let times: Vec<u64> = writes.iter().map(|write| write["time"].as_u64().unwrap()).collect();
@@ -173,7 +188,8 @@ fn histories_have_the_values_before_and_after() {
     let last = crash().objects(&["history", "total", "--limit", "all", "--reverse"]);
     assert!(last.iter().eq(writes.iter().rev()), "the other way round it is the same");
     let since = times[5].to_string();
-    let part = crash().objects(&["history", "total", "--since", &since, "--at", &times[8].to_string()]);
+    let part =
+        crash().objects(&["history", "total", "--since", &since, "--at", &times[8].to_string()]);
     assert_eq!(part, writes[5..8]);
     let outcome = crash().store.retro(["history", "total", "--limit", "3"]);
     assert_eq!(text(&outcome.stdout).lines().count(), 3);
@@ -190,8 +206,12 @@ fn calls_have_arguments_callers_and_results() {
     assert_eq!(calls.len(), 10);
     let mut sum = 0;
     for (call, right) in calls.iter().zip(1..=10) {
-        let values: Vec<&str> =
-            call["arguments"].as_array().unwrap().iter().map(|one| one["value"].as_str().unwrap()).collect();
+        let values: Vec<&str> = call["arguments"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["value"].as_str().unwrap())
+            .collect();
         assert_eq!(values, [sum.to_string(), right.to_string()]);
         sum += right;
         assert_eq!(call["caller"]["function"], "main");
@@ -202,7 +222,10 @@ fn calls_have_arguments_callers_and_results() {
     let crashed = crash().objects(&["calls", "read_value"]);
     assert_eq!((crashed.len(), &crashed[0]["returned"]), (1, &Value::Null));
     let text = crash().ask(&["calls", "add", "--reverse"]);
-    assert!(text.lines().next().unwrap().contains("add(left=45, right=10) = 55  in main at crash.c:"), "{text}");
+    assert!(
+        text.lines().next().unwrap().contains("add(left=45, right=10) = 55  in main at crash.c:"),
+        "{text}"
+    );
     let at_call = calls[4]["time"].as_u64().unwrap().to_string();
     assert_eq!(crash().objects(&["calls", "add", "--at", &at_call]).len(), 4);
     assert_eq!(crash().object(&["print", "left", "--at", &at_call])["value"], "10");
@@ -246,14 +269,21 @@ fn values_are_printed_as_gdb_prints_them() {
     let start = crash().object(&["executions", "main", "--limit", "1"]);
     let start = start["time"].to_string();
     assert_eq!(crash().object(&["print", "total", "--at", &start])["value"], "0");
-    assert_eq!(crash().object(&["print", "pair.name", "--at", &start])["value"], r#""abc\000\000\000\000""#);
+    assert_eq!(
+        crash().object(&["print", "pair.name", "--at", &start])["value"],
+        r#""abc\000\000\000\000""#
+    );
 }
 
 #[test]
 fn memory_is_examined_unit_by_unit() {
     let name = crash().object(&["x", "/8xb", "&pair"]);
-    let bytes: String =
-        name["items"].as_array().unwrap().iter().map(|item| item["bytes"].as_str().unwrap()).collect();
+    let bytes: String = name["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["bytes"].as_str().unwrap())
+        .collect();
     assert_eq!(bytes, "6c6f6e6765722074");
     let text = crash().ask(&["x", "/dw", "&number"]);
     assert!(text.ends_with("<number>:  7\n"), "{text}");
@@ -287,11 +317,18 @@ fn sources_are_shown_and_found_elsewhere() {
     let source = recorded.object(&["source", "--lines", "3"]);
     let line = line_of(CRASH, "return *which->value");
     assert_eq!(source["line"], line);
-    let shown: Vec<u64> =
-        source["lines"].as_array().unwrap().iter().map(|line| line["line"].as_u64().unwrap()).collect();
+    let shown: Vec<u64> = source["lines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| line["line"].as_u64().unwrap())
+        .collect();
     assert_eq!(shown, [line - 1, line, line + 1]);
     let text = recorded.ask(&["source"]);
-    assert!(text.lines().any(|shown| shown == format!(">{line:>6}      return *which->value;")), "{text}");
+    assert!(
+        text.lines().any(|shown| shown == format!(">{line:>6}      return *which->value;")),
+        "{text}"
+    );
     let elsewhere = recorded.store.directory().join("elsewhere");
     fs::create_dir_all(&elsewhere).unwrap();
     fs::write(elsewhere.join("crash.c"), CRASH.replace("return *which", "RETURN *which")).unwrap();
@@ -303,7 +340,8 @@ fn sources_are_shown_and_found_elsewhere() {
 
 #[test]
 fn steps_go_both_ways_and_remember_where_they_are() {
-    let recorded = Recorded::new("query-steps", "crash.c", CRASH, &["cc", "-g", "-O0", "-fno-builtin"]);
+    let recorded =
+        Recorded::new("query-steps", "crash.c", CRASH, &["cc", "-g", "-O0", "-fno-builtin"]);
     let calls = recorded.objects(&["calls", "add"]);
     let entry = calls[2]["time"].to_string();
     assert!(recorded.complaint(&["print", "total", "--at", "last"]).contains("no last result"));
@@ -321,16 +359,20 @@ fn steps_go_both_ways_and_remember_where_they_are() {
     assert_eq!(called["function"], "main");
     let instruction = recorded.object(&["step", "--instruction", "-n", "3", "--at", "1000"]);
     assert_eq!(instruction["time"], 1003);
-    let over = recorded.object(&["step", "--over", "--instruction", "--at", &called["time"].to_string()]);
+    let over =
+        recorded.object(&["step", "--over", "--instruction", "--at", &called["time"].to_string()]);
     assert_eq!(over["function"], "main");
-    assert!(recorded.complaint(&["step", "--at", "end", "--instruction"]).contains("no instruction"));
+    assert!(
+        recorded.complaint(&["step", "--at", "end", "--instruction"]).contains("no instruction")
+    );
     let text = recorded.ask(&["step", "--at", &entry]);
     assert!(text.contains("add at crash.c:") && text.contains("total += left * right;"), "{text}");
 }
 
 #[test]
 fn queries_lead_to_moments() {
-    let recorded = Recorded::new("query-goto", "crash.c", CRASH, &["cc", "-g", "-O0", "-fno-builtin"]);
+    let recorded =
+        Recorded::new("query-goto", "crash.c", CRASH, &["cc", "-g", "-O0", "-fno-builtin"]);
     let calls = recorded.objects(&["calls", "add"]);
     let third = recorded.object(&["goto", "start func_enter add 3"]);
     assert_eq!(third["time"], calls[2]["time"]);
@@ -355,19 +397,30 @@ fn queries_lead_to_moments() {
 #[test]
 fn address_spaces_threads_and_system_calls() {
     let maps = crash().objects(&["maps"]);
-    let program = maps.iter().filter(|map| map["file"].as_str().is_some_and(|file| file.ends_with("/program")));
+    let program = maps
+        .iter()
+        .filter(|map| map["file"].as_str().is_some_and(|file| file.ends_with("/program")));
     assert!(program.clone().any(|map| map["rights"] == "r-xp"), "{maps:?}");
-    let address = u64::from_str_radix(&crash().object(&["regs"])["general"]["rip"].as_str().unwrap()[2..], 16);
+    let address = u64::from_str_radix(
+        &crash().object(&["regs"])["general"]["rip"].as_str().unwrap()[2..],
+        16,
+    );
     let address = address.unwrap();
     let number = |value: &Value| u64::from_str_radix(&value.as_str().unwrap()[2..], 16).unwrap();
-    assert!(program.into_iter().any(|map| (number(&map["start"])..number(&map["end"])).contains(&address)));
+    assert!(
+        program
+            .into_iter()
+            .any(|map| (number(&map["start"])..number(&map["end"])).contains(&address))
+    );
     let threads = crash().objects(&["threads"]);
     assert_eq!((threads.len(), &threads[0]["running"]), (1, &true.into()));
     assert_eq!(threads[0]["function"], "read_value");
     let calls = crash().objects(&["syscalls", "--limit", "all"]);
     let dumped = crash().objects(&["dump", "--kind", "syscall-enter"]);
     assert_eq!(calls.len(), dumped.len());
-    let numbers = |calls: &[Value]| -> Vec<Value> { calls.iter().map(|call| call["number"].clone()).collect() };
+    let numbers = |calls: &[Value]| -> Vec<Value> {
+        calls.iter().map(|call| call["number"].clone()).collect()
+    };
     assert_eq!(numbers(&calls), numbers(&dumped));
     assert!(calls.iter().all(|call| !call["result"].is_null()), "all of them have returned");
     let mapped = crash().objects(&["syscalls", "--name", "mmap,munmap", "--limit", "all"]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use retro_query::symbols::{Frame, FormatOptions, TreeOptions};
+use retro_query::symbols::{FormatOptions, Frame, TreeOptions};
 use retro_query::{State, ThreadStack};
 
 use crate::gdb::{Observed, ObservedFrame, ObservedThread, ObservedValue};
@@ -60,7 +60,8 @@ impl Tally {
         self.moments += 1;
         let time = state.moment().time;
         let threads: Vec<u32> = state.threads().unwrap().iter().map(|info| info.thread).collect();
-        let observed_threads: Vec<u32> = observed.threads.iter().map(|thread| thread.thread).collect();
+        let observed_threads: Vec<u32> =
+            observed.threads.iter().map(|thread| thread.thread).collect();
         if threads != observed_threads {
             self.differ(format!("time {time}: threads {threads:?}, gdb has {observed_threads:?}"));
         }
@@ -86,7 +87,10 @@ impl Tally {
             ));
         }
         for (index, (frame, observed)) in stack.frames().iter().zip(on_stack).enumerate() {
-            let place = format!("{place}, frame {index} ({})", observed.function.as_deref().unwrap_or("??"));
+            let place = format!(
+                "{place}, frame {index} ({})",
+                observed.function.as_deref().unwrap_or("??")
+            );
             self.frames += 1;
             for difference in frame_differences(frame, observed) {
                 self.differ(format!("{place}: {difference}"));
@@ -107,7 +111,8 @@ impl Tally {
     ) {
         let Some(observed) = &observed.variables else { return };
         let ours = stack.locals(index, &as_gdb()).unwrap();
-        let mut ours: Vec<(String, String)> = ours.into_iter().map(|local| (local.name, local.value)).collect();
+        let mut ours: Vec<(String, String)> =
+            ours.into_iter().map(|local| (local.name, local.value)).collect();
         let mut theirs: Vec<(&String, &ObservedValue)> =
             observed.iter().map(|(name, value)| (name, value)).collect();
         ours.sort();
@@ -205,7 +210,8 @@ fn frame_differences(frame: &Frame, observed: &ObservedFrame) -> Vec<String> {
         return found;
     }
     for (name, number) in KEPT {
-        let (ours, theirs) = (frame.registers.get(number), observed.registers.get(name).copied().flatten());
+        let (ours, theirs) =
+            (frame.registers.get(number), observed.registers.get(name).copied().flatten());
         if ours != theirs {
             found.push(format!("{name} is {ours:x?}, gdb: {theirs:x?}"));
         }
@@ -215,7 +221,8 @@ fn frame_differences(frame: &Frame, observed: &ObservedFrame) -> Vec<String> {
         if ours != observed.function.as_deref() {
             found.push(format!("the function is {ours:?}, gdb: {:?}", observed.function));
         }
-        let ours = frame.source.as_ref().map(|source| (base_name(&source.path), u64::from(source.line)));
+        let ours =
+            frame.source.as_ref().map(|source| (base_name(&source.path), u64::from(source.line)));
         let theirs = observed.file.as_deref().map(|file| (base_name(file), observed.line));
         if ours != theirs {
             found.push(format!("the line is {ours:?}, gdb: {theirs:?}"));

@@ -49,9 +49,18 @@ pub struct Gdb {
 
 impl Gdb {
     pub fn start(program: &Path) -> Gdb {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/gdb_agreement/observe.py");
+        let script =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/gdb_agreement/observe.py");
         let mut process = Command::new("gdb")
-            .args(["-nx", "-q", "-batch", "-iex", "set auto-load no", "-iex", "set debuginfod enabled off"])
+            .args([
+                "-nx",
+                "-q",
+                "-batch",
+                "-iex",
+                "set auto-load no",
+                "-iex",
+                "set debuginfod enabled off",
+            ])
             .arg("-x")
             .arg(script)
             .arg(program)
@@ -72,7 +81,8 @@ impl Gdb {
             assert!(self.answers.read_line(&mut line).unwrap() > 0, "gdb has ended");
             // Whatever else gdb says is no JSON.
             if line.starts_with("{\"threads\"") {
-                return serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+                return serde_json::from_str(&line)
+                    .unwrap_or_else(|error| panic!("{error}: {line}"));
             }
         }
     }

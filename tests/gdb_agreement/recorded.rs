@@ -22,10 +22,12 @@ pub struct Recorded {
 impl Recorded {
     /// Records a command in a directory.
     pub fn new(place: &Path, mut command: Command) -> Recorded {
-        let retro = std::env::var_os("RETRO_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_retro").into());
+        let retro =
+            std::env::var_os("RETRO_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_retro").into());
         let directory = place.join("recording");
-        command.current_dir(place).env("RUST_BACKTRACE", "0").env_remove("LD_LIBRARY_PATH");
-        let mut record = compare::recorded(Path::new(&retro), &directory, &["--no-index"], &command);
+        command.current_dir(place).env("XDG_DATA_HOME", place).env("RUST_BACKTRACE", "0");
+        let mut record =
+            compare::recorded(Path::new(&retro), &directory, &[], &command);
         record.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let status = record.status().unwrap();
         assert!(status.success(), "{command:?}: {status}");

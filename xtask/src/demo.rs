@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, Result, ensure};
 
@@ -18,10 +18,9 @@ pub fn demo() -> Result<()> {
     let ledger = directory.join("ledger");
     run(command("cc").args(["-g", "-O1", "-o"]).arg(&ledger).arg("examples/ledger.c"))?;
 
-    println!("\nexamples/ledger.c moves money between accounts, and in the end the books are off.");
-    println!("\nNatively:");
+    println!("\nexamples/ledger.c moves money between accounts, adds up, and crashes. Natively:");
     let native = show(&mut command(&ledger))?;
-    println!("\nRecorded:");
+    println!("\nRecorded (retro record):");
     let recording = directory.join("recording");
     if recording.exists() {
         fs::remove_dir_all(&recording).context("cannot remove the last recording")?;
@@ -30,60 +29,74 @@ pub fn demo() -> Result<()> {
         command(&retro).args(["record", "--no-index", "-o"]).arg(&recording).arg("--").arg(&ledger),
     )?;
     ensure!(native == recorded, "the two runs differ");
-    println!("\nSame output, same status. What the recording holds (retro info):");
-    show(command(&retro).arg("info").arg(&recording))?;
-    println!("\nWhat the program asked of the kernel at the end (retro dump --kind syscall):");
-    let calls = output(command(&retro).arg("dump").arg(&recording).args(["--kind", "syscall"]))?;
-    let calls = String::from_utf8_lossy(&calls).into_owned();
-    let calls: Vec<&str> = calls.lines().collect();
-    for line in &calls[calls.len().saturating_sub(5)..] {
-        println!("    {line}");
-    }
-    println!("\nIs a replay of it the same run? (retro verify)");
+    println!("\nSame output, same signal. Is a replay of it the same run? (retro verify)");
     let (_, status) = show(command(&retro).arg("verify").arg(&recording))?;
-    ensure!(status == Some(0), "the replay differs");
-    ask_about_owners(&retro, &recording)?;
-    println!("\nexamples/README.md tells what the bug is.");
+    ensure!(status.success(), "the replay differs");
+    let demo = Demo { retro: &retro, recording: &recording };
+    demo.find_the_write()?;
+    demo.look_around()?;
+    println!("\nexamples/README.md tells more of it.");
     Ok(())
 }
 
-/// Follows a suspicion: transfers balance, so what else writes to accounts once they are open?
-fn ask_about_owners(retro: &Path, recording: &Path) -> Result<()> {
-    /// Accounts that are given owners when they are opened.
-    const ACCOUNTS: usize = 64;
-    println!("\nOwners change while money moves. When? (retro replay --trace=calls)");
-    let calls = trace(retro, recording, &["--trace=calls"])?;
-    let renamed: Vec<&String> =
-        calls.iter().filter(|line| line.contains("-> set_owner")).skip(ACCOUNTS).collect();
-    for line in &renamed {
-        println!("    {line}");
-    }
-    let third = renamed.get(2).context("the recording lacks a call that the program makes")?;
-    let time = third.split_whitespace().next().unwrap_or_default();
-    let until = (time.parse::<u64>()? + 80).to_string();
-    println!(
-        "\nWhat did the third of these calls write? (retro replay --trace=writes --from {time})"
-    );
-    let writes = trace(retro, recording, &["--trace=writes", "--from", time, "--to", &until])?;
-    let copied: Vec<&String> = writes.iter().filter(|line| line.contains("strcpy")).collect();
-    ensure!(!copied.is_empty(), "the trace lacks the name that the call copies");
-    for line in copied {
-        println!("    {line}");
-    }
-    println!(
-        "Sixteen letters and a zero, into sixteen bytes: the zero is the lowest byte of the balance."
-    );
-    Ok(())
+/// A recording, and the command that asks it.
+struct Demo<'a> {
+    retro: &'a Path,
+    recording: &'a Path,
 }
 
-/// The lines that `retro replay` prints.
-fn trace(retro: &Path, recording: &Path, options: &[&str]) -> Result<Vec<String>> {
-    let printed = output(command(retro).arg("replay").arg(recording).args(options))?;
-    Ok(String::from_utf8_lossy(&printed).lines().map(str::to_owned).collect())
+impl Demo<'_> {
+    /// From the crash to the write that caused it.
+    fn find_the_write(&self) -> Result<()> {
+        let stack = self.ask("Where did it crash?", &["bt"])?;
+        ensure!(stack.contains("settle"), "the call stack of the crash is not that of the program");
+        let write = self.ask(
+            "The pointer `account->branch` is nonsense. Who wrote it? One command:",
+            &["last-write", "account->branch"],
+        )?;
+        ensure!(
+            write.contains("set_owner") && write.contains("strcpy(account->owner, owner);"),
+            "the write that caused the crash was not found"
+        );
+        Ok(())
+    }
+
+    /// More about the moment of that write, and about the run.
+    fn look_around(&self) -> Result<()> {
+        self.ask("What was written there, and when?", &["history", "account->branch"])?;
+        self.ask(
+            "What was the function given? (`--at last` is where the last answer has led to)",
+            &["print", "owner", "--at", "last", "--frame", "1"],
+        )?;
+        self.ask("How was it called otherwise?", &["calls", "set_owner", "--limit", "5"])?;
+        self.ask(
+            "The account holds billions. Which write took it beyond a million?",
+            &["goto", "backward store account->cents where oldval < 100000000 and newval > 100000000"],
+        )?;
+        Ok(())
+    }
+
+    /// Asks, and shows question and answer.
+    fn ask(&self, question: &str, arguments: &[&str]) -> Result<String> {
+        let words: Vec<String> = arguments.iter().map(|word| shell_word(word)).collect();
+        println!("\n{question}\n  $ retro {}", words.join(" "));
+        let mut asked = command(self.retro);
+        let (answer, status) = show(asked.args(arguments).arg("-r").arg(self.recording))?;
+        ensure!(status.success(), "the recording did not answer");
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    }
+}
+
+/// A word as it is typed.
+fn shell_word(word: &str) -> String {
+    match word.contains([' ', '>', '*']) {
+        true => format!("'{word}'"),
+        false => word.to_string(),
+    }
 }
 
 /// Runs a command, copies its output, and returns both output and status.
-fn show(command: &mut Command) -> Result<(Vec<u8>, Option<i32>)> {
+fn show(command: &mut Command) -> Result<(Vec<u8>, ExitStatus)> {
     let shown = command.output();
     let output = shown.with_context(|| format!("cannot run {:?}", command.get_program()))?;
     for line in String::from_utf8_lossy(&output.stdout).lines() {
@@ -92,8 +105,10 @@ fn show(command: &mut Command) -> Result<(Vec<u8>, Option<i32>)> {
     for line in String::from_utf8_lossy(&output.stderr).lines() {
         println!("    {line}");
     }
-    println!("    ({})", output.status);
-    Ok((output.stdout, output.status.code()))
+    if !output.status.success() {
+        println!("    ({})", output.status);
+    }
+    Ok((output.stdout, output.status))
 }
 
 fn target_directory() -> Result<std::path::PathBuf> {

@@ -78,6 +78,9 @@ global_asm!(
     "add al, 0x7f",
     "sahf",
     "mov rax, gs:[{spill_rax}]",
+    // Indirect exits that are not to be looked up.
+    ".globl retro_asm_exit_indirect",
+    "retro_asm_exit_indirect:",
     "mov gs:[{exit_target}], rcx",
     "mov rcx, gs:[{spill_rcx}]",
     "mov rdx, gs:[{spill_rdx}]",
@@ -372,6 +375,7 @@ global_asm!(
 unsafe extern "C" {
     fn retro_asm_jump_miss();
     fn retro_asm_jump_miss_end();
+    fn retro_asm_exit_indirect();
     fn retro_asm_exit_syscall();
     fn retro_asm_exit_emulate();
     fn retro_asm_exit_modified();
@@ -412,6 +416,8 @@ pub mod target {
     address! {
         /// Look-up of jump targets.
         jump_miss = retro_asm_jump_miss;
+        /// Exit of an indirect branch.
+        exit_indirect = retro_asm_exit_indirect;
         /// Exit at a syscall.
         exit_syscall = retro_asm_exit_syscall;
         /// Exit to emulate.

@@ -20,6 +20,12 @@ use crate::{Cancel, Direction, Error, Moment};
 /// Frames of a stack, if nobody says otherwise.
 pub const FRAMES_LIMIT: usize = retro_symbols::DEPTH_LIMIT;
 
+/// Executions of a function's first instruction that are looked at for the one that was jumped to.
+const JUMPS_LIMIT: usize = 64;
+
+/// The stack pointer among the registers.
+const RSP: usize = 4;
+
 /// The call stack of a thread at a moment.
 pub struct ThreadStack<'a> {
     state: &'a State,
@@ -186,14 +192,21 @@ impl<'a> ThreadStack<'a> {
         let place = symbols.place(moment.log, moment.time, frame.lookup);
         let Some(function) = place.function else { return Ok(Some(entry)) };
         let first = frame.lookup - function.offset;
-        let hits = self.run().executions(moment, Direction::Backward, &[first], cancel)?;
-        for hit in hits {
+        if self.run().state(entry)?.pc()? == first {
+            return Ok(Some(entry));
+        }
+        let hits = self.run().executions(entry, Direction::Forward, &[first], cancel)?;
+        for hit in hits.take(JUMPS_LIMIT) {
             let hit = hit?;
-            if hit.time < entry.time {
+            if hit.time >= moment.time {
                 break;
             }
-            if hit.thread == self.thread {
-                return Ok(Some(Moment { time: hit.time, ..moment }));
+            // Calls of it further in have return addresses of their own, below this one.
+            let at = Moment { time: hit.time, ..moment };
+            if hit.thread == self.thread
+                && self.run().registers(at, Some(hit.thread))?.general[RSP] == cfa.wrapping_sub(8)
+            {
+                return Ok(Some(at));
             }
         }
         Ok(Some(entry))
@@ -225,7 +238,7 @@ impl Run {
     ) -> Result<Vec<Named>, Error> {
         let state = self.state(entry)?;
         let registers = state.registers(Some(thread))?;
-        let (pc, rsp) = (registers.pc(), registers.general[4]);
+        let (pc, rsp) = (registers.pc(), registers.general[RSP]);
         let machine = state.machine(registers);
         let context = FrameContext {
             log: entry.log,

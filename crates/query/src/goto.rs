@@ -72,7 +72,7 @@ pub enum Goto {
     /// The event that was looked for, if it happens.
     Found(Option<Found>),
     /// All events that fit.
-    All(Matches),
+    All(Box<Matches>),
 }
 
 /// An event that fits a query.
@@ -170,7 +170,7 @@ impl Run {
                 Ok(Goto::Moment(Moment { log: context.log, time }))
             }
             Query::Search(search) => match search.count {
-                Count::All => Ok(Goto::All(self.matches(search, context, cancel)?)),
+                Count::All => Ok(Goto::All(Box::new(self.matches(search, context, cancel)?))),
                 Count::Nth(nth) => {
                     self.nth_match(search, nth.get(), context, cancel).map(Goto::Found)
                 }

@@ -106,7 +106,12 @@ impl Run {
     }
 
     /// The last write to a range that a moment shows.
-    pub fn last_write(&self, moment: Moment, memory: Range<u64>, cancel: &Cancel) -> Result<Option<Write>, Error> {
+    pub fn last_write(
+        &self,
+        moment: Moment,
+        memory: Range<u64>,
+        cancel: &Cancel,
+    ) -> Result<Option<Write>, Error> {
         self.writes(moment, Direction::Backward, memory, cancel)?.next().transpose()
     }
 
@@ -150,7 +155,8 @@ impl Run {
             count += volume.code.count(0..window, keys.clone())?;
             if window < volume.windows.len() && volume.code.contains(window, keys)? {
                 let trace = self.trace(&process, WindowRef { volume, window })?;
-                count += trace.executions(&[address], trace.range.start..before.time).count() as u64;
+                count +=
+                    trace.executions(&[address], trace.range.start..before.time).count() as u64;
             }
         }
         Ok(count)
@@ -311,9 +317,9 @@ impl<T> Search<T> {
                 Direction::Forward => {
                     (index + 1 < self.process.volumes.len()).then_some((index + 1, 0))
                 }
-                Direction::Backward => {
-                    index.checked_sub(1).map(|index| (index, self.process.volumes[index].windows.len()))
-                }
+                Direction::Backward => index
+                    .checked_sub(1)
+                    .map(|index| (index, self.process.volumes[index].windows.len())),
             };
             return Ok(());
         };

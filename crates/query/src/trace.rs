@@ -191,7 +191,9 @@ impl Visitor for Gatherer {
         for access in block.accesses() {
             let time = (access.time - start) as u32;
             match access.kind {
-                AccessKind::Write => trace.write(time, access.address, access.value, Writer::Instruction),
+                AccessKind::Write => {
+                    trace.write(time, access.address, access.value, Writer::Instruction)
+                }
                 AccessKind::Call => {
                     trace.write(time, access.address, access.value, Writer::Instruction);
                     trace.transfers.push(TransferAt { slot: access.address, time, is_call: true });
@@ -413,7 +415,9 @@ impl Trace {
             .filter(|block| !wanted[block.code as usize].is_empty())
             .flat_map(|block| {
                 let time = start + u64::from(block.time);
-                wanted[block.code as usize].iter().map(move |&(index, pc)| (time + u64::from(index), pc))
+                wanted[block.code as usize]
+                    .iter()
+                    .map(move |&(index, pc)| (time + u64::from(index), pc))
             })
             .filter(|(time, _)| times.contains(time))
             .collect();

@@ -95,7 +95,8 @@ impl Run {
         let is_touched = |version: &PageVersion| {
             gaps.missing.iter().any(|&index| is_known(&version.known, index))
         };
-        if time == volume.window_range(window).start || !at_end.is_some_and(|end| is_touched(&end)) {
+        if time == volume.window_range(window).start || !at_end.is_some_and(|end| is_touched(&end))
+        {
             return Ok(());
         }
         let trace = self.trace(process, WindowRef { volume, window })?;

@@ -31,7 +31,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use gimli::{
-    AttributeValue, DebugInfoOffset, DebugTypeSignature, Dwarf, DwarfSections, EndianArcSlice,
+    AttributeValue, DebugInfoOffset, DebugTypeSignature, DwarfSections, EndianArcSlice,
     LittleEndian, SectionId, UnitOffset, UnitSectionOffset, UnitType,
 };
 
@@ -40,7 +40,7 @@ use object::Object as _;
 use crate::elf::{large_section, with_elf};
 
 pub(crate) use names::{EntryKind, NamedEntry};
-pub(crate) use scopes::{InlinedCall, Scope, ScopeKind};
+pub(crate) use scopes::{Scope, ScopeKind};
 pub(crate) use units::DebugUnit;
 
 use names::Names;
@@ -104,11 +104,6 @@ impl DebugInfo {
         })
     }
 
-    /// The sections of the file.
-    pub(crate) fn dwarf(&self) -> &Dwarf<Bytes> {
-        self.main.dwarf()
-    }
-
     /// How many units there are, those of the shared file included.
     pub(crate) fn unit_count(&self) -> usize {
         self.main.len() + self.supplementary.as_ref().map_or(0, UnitTable::len)
@@ -139,11 +134,6 @@ impl DebugInfo {
     pub(crate) fn units_at(&self, address: u64) -> Vec<Arc<DebugUnit>> {
         let ranges = self.ranges.get_or_init(|| UnitRanges::gather(&self.main));
         ranges.units_at(address).filter_map(|number| self.unit(number)).collect()
-    }
-
-    /// An entry of the file by its offset in `.debug_info`.
-    pub(crate) fn entry_at(&self, offset: DebugInfoOffset) -> Option<EntryRef> {
-        self.entry_in(&self.main, offset)
     }
 
     fn entry_in(&self, table: &UnitTable, offset: DebugInfoOffset) -> Option<EntryRef> {

@@ -56,7 +56,10 @@ pub(crate) fn load(recording: &Recording, mapped: &MappedFile) -> (FileState, Op
     (FileState::Same, ObjectFile::read(&mapped.path, file, debug, shared))
 }
 
-pub(crate) fn find(recording: &Recording, mapped: &MappedFile) -> Result<(File, ElfIdentity), FileState> {
+pub(crate) fn find(
+    recording: &Recording,
+    mapped: &MappedFile,
+) -> Result<(File, ElfIdentity), FileState> {
     let copy = recording.file_for(&mapped.path, &mapped.build_id);
     if let Some(file) = copy.and_then(|copy| open_regular(&copy).ok()) {
         let identity = ElfIdentity::of(&file);

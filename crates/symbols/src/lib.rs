@@ -1,13 +1,22 @@
-//! Names for the addresses of recorded processes: module, function, source line, at any time of the run.
+//! What the source says about a recorded process at any time of the run: names for its addresses, call stacks, the code
+//! of functions and lines, variables and expressions.
 //!
 //! ```text
+//! symbols      what all questions go through: Symbols, shared by all threads that ask
 //! modules      which file is mapped where and when, from the log
 //! files        those files on this machine or in the recording, if they are still the same
+//! elf          reading them, section by section
 //! object_file  what an ELF file holds, with
 //!   functions    its symbol tables,
 //!   linkage      names for its stubs of other files' functions,
-//!   lines        its line tables
+//!   lines        its line tables,
+//!   debug_info   its units of DWARF by address, by reference and by name, wherever they are kept
+//! place        what an address is called
+//! lookup       code by name of a function and by line
+//! unwind       call stacks, by tables or by guesses, with what is inlined
+//! machine      a moment of a process, as unwinding and expressions see it
 //! demangle     names as they were in the source
+//! source_files the text of source files
 //! types        types as the debug information describes them
 //! variables    what is in scope in a frame, and where it is
 //! value        values, as text and as trees

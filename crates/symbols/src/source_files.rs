@@ -143,7 +143,13 @@ impl SourceFiles {
         let ends =
             text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let starts = std::iter::once(0).chain(ends).filter(|start| *start < text.len()).collect();
-        let text = Arc::new(SourceText { path: found.clone(), modified, text, size: metadata.len(), starts });
+        let text = Arc::new(SourceText {
+            path: found.clone(),
+            modified,
+            text,
+            size: metadata.len(),
+            starts,
+        });
         let mut kept = lock(&self.kept);
         if kept.len() >= KEPT_LIMIT {
             kept.clear();

@@ -4,12 +4,12 @@
 //! never while a file is read.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use retro_recording::Recording;
 
 use crate::debug_info::DebugInfo;
+use crate::mapped_bytes::FileBytes;
 use crate::modules::{Mapped, MappedFile, Modules, Piece, inherited_from};
 use crate::object_file::ObjectFile;
 use crate::place::{Function, Module, Place};
@@ -30,7 +30,7 @@ pub struct Symbols {
     logs: RwLock<HashMap<u64, Arc<Mutex<Log>>>>,
     files: Mutex<HashMap<Arc<MappedFile>, Arc<OnceLock<LoadedFile>>>>,
     /// Files whose bytes were asked for; none for those that are not there any more.
-    pub(crate) bytes: Mutex<HashMap<Arc<MappedFile>, Option<Arc<File>>>>,
+    pub(crate) bytes: Mutex<HashMap<Arc<MappedFile>, Option<Arc<FileBytes>>>>,
 }
 
 /// A file at its place in memory.
@@ -91,7 +91,12 @@ struct LoadedFile {
 impl Symbols {
     /// For all processes of a recording. Nothing is read yet.
     pub fn new(recording: impl Into<Arc<Recording>>) -> Symbols {
-        Symbols { recording: recording.into(), logs: RwLock::default(), files: Mutex::default(), bytes: Mutex::default() }
+        Symbols {
+            recording: recording.into(),
+            logs: RwLock::default(),
+            files: Mutex::default(),
+            bytes: Mutex::default(),
+        }
     }
 
     /// The recording.
@@ -279,10 +284,7 @@ impl Symbols {
         };
         let load = || {
             let (state, object) = files::load(&self.recording, file);
-            LoadedFile {
-                module: Arc::new(Module::new(file, state)),
-                object: object.map(Arc::new),
-            }
+            LoadedFile { module: Arc::new(Module::new(file, state)), object: object.map(Arc::new) }
         };
         slot.get_or_init(load).clone()
     }

@@ -26,9 +26,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 pub(crate) use cfi::FrameTable;
-pub(crate) use inlining::{CodeFrame, CodeFrames};
+pub(crate) use inlining::CodeFrames;
 
-use crate::debug_info::EntryRef;
 use crate::lines::Source;
 use crate::machine::Machine;
 use crate::place::Module;
@@ -96,8 +95,8 @@ pub struct Frame {
     pub is_guessed: bool,
     /// How many frames with a place of their own on the stack come before it.
     pub depth: usize,
-    /// The entry that describes the function, and the module that it is in.
-    pub(crate) scope: Option<(LoadedModule, EntryRef)>,
+    /// Of the frames that share its place on the stack, how many come before it.
+    pub level: usize,
 }
 
 /// Why a stack has no more frames.
@@ -264,7 +263,7 @@ fn push_frames(
         is_signal_frame: step.is_some_and(|step| step.is_signal_frame),
         is_guessed: physical.is_guessed,
         depth,
-        scope: None,
+        level: 0,
     };
     let Some((module, file)) = module.and_then(|module| Some((module, module.file.as_ref()?)))
     else {
@@ -272,11 +271,11 @@ fn push_frames(
         return;
     };
     let shown = file.code_frames(module.file_address(physical.lookup()));
-    frames.extend(shown.iter().map(|shown| Frame {
+    frames.extend(shown.iter().enumerate().map(|(level, shown)| Frame {
+        level,
         function: shown.function.clone(),
         source: shown.source.clone(),
         is_inlined: shown.is_inlined,
-        scope: shown.scope.clone().map(|scope| (module.clone(), scope)),
         ..frame.clone()
     }));
 }

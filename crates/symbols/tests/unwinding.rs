@@ -183,9 +183,7 @@ enum Compared {
 fn differences(stack: &CallStack, expected: &[Expected], compared: Compared) -> Option<String> {
     let seen = match compared {
         Compared::Handlers => {
-            let Some(trampoline) = expected.iter().position(|frame| frame.kind == 'S') else {
-                return None;
-            };
+            let trampoline = expected.iter().position(|frame| frame.kind == 'S')?;
             trampoline + 2
         }
         _ if stack.frames.len() != expected.len() => {

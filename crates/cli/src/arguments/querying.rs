@@ -495,7 +495,7 @@ Examples:
   retro step --instruction --at 1M
 
 Steps are those of one thread. Without --at they go on from the last result; if there is none, from the start, or the end with
---reverse.
+--reverse. In a function without line numbers a step goes to where it returns to.
 
 Exit status: 1 if the run has no such moment.";
 
@@ -596,7 +596,10 @@ mod tests {
 
     #[test]
     fn expressions_may_have_spaces() {
-        assert_eq!(print(&["/x", "a", "+", "b", "--at", "end"]).unwrap().words, ["/x", "a", "+", "b"]);
+        assert_eq!(
+            print(&["/x", "a", "+", "b", "--at", "end"]).unwrap().words,
+            ["/x", "a", "+", "b"]
+        );
         assert_eq!(print(&["--", "-a"]).unwrap().words, ["-a"]);
         assert!(print(&[]).is_err());
         assert!(print(&["a", "--at", "never"]).is_err());

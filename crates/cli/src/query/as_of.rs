@@ -29,10 +29,19 @@ struct MemoryThen<'a> {
 
 impl<'a> AsOf<'a> {
     /// Names of a scope with memory of a moment, of which the bytes at an address are known.
-    pub fn new(scope: &'a dyn Scope, run: &'a Run, moment: Moment, address: u64, bytes: &'a [u8]) -> AsOf<'a> {
+    pub fn new(
+        scope: &'a dyn Scope,
+        run: &'a Run,
+        moment: Moment,
+        address: u64,
+        bytes: &'a [u8],
+    ) -> AsOf<'a> {
         let known = address..address.saturating_add(bytes.len() as u64);
         let registers = scope.machine();
-        AsOf { scope, memory: MemoryThen { run, moment, registers, known, bytes, state: OnceCell::new() } }
+        AsOf {
+            scope,
+            memory: MemoryThen { run, moment, registers, known, bytes, state: OnceCell::new() },
+        }
     }
 }
 

@@ -36,7 +36,12 @@ pub fn backtrace(options: &BacktraceOptions) -> Result<Completeness> {
     Ok(Completeness::Whole)
 }
 
-fn show(question: &mut Question, options: &BacktraceOptions, state: &State, thread: Option<u32>) -> Result<()> {
+fn show(
+    question: &mut Question,
+    options: &BacktraceOptions,
+    state: &State,
+    thread: Option<u32>,
+) -> Result<()> {
     let stack = state.stack(thread, options.limit.max(1)).map_err(told)?;
     let mut objects = Vec::new();
     for (number, one) in stack.frames().iter().enumerate() {
@@ -51,7 +56,12 @@ fn show(question: &mut Question, options: &BacktraceOptions, state: &State, thre
             objects.push(Value::Object(object));
             continue;
         }
-        question.output.line(&frame::text(number, one, variables.arguments.as_deref(), question.style))?;
+        question.output.line(&frame::text(
+            number,
+            one,
+            variables.arguments.as_deref(),
+            question.style,
+        ))?;
         for local in variables.locals.iter().flatten() {
             let kind = if local.is_shadowed { " (shadowed)" } else { "" };
             let text = format!("        {} = {}{kind}", local.name, local.value);

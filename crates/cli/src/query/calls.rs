@@ -4,7 +4,9 @@
 //! returned is in registers then.
 
 use anyhow::Result;
-use retro_query::symbols::{Expression, FormatOptions, Frame, FrameContext, Kind, Type, UnknownEntry, Value as Typed};
+use retro_query::symbols::{
+    Expression, FormatOptions, Frame, FrameContext, Kind, Type, UnknownEntry, Value as Typed,
+};
 use retro_query::{Error, Execution, Moment, Named, Run, ThreadStack};
 use serde_json::{Value, json};
 
@@ -33,7 +35,10 @@ pub fn calls(options: &CallsOptions) -> Result<Completeness> {
         &options.extent,
         |question, from, direction| {
             let from = question.at(from);
-            let all = question.run.executions(from, direction, &entries, &question.cancel()).map_err(told)?;
+            let all = question
+                .run
+                .executions(from, direction, &entries, &question.cancel())
+                .map_err(told)?;
             Ok(all.filter(move |execution| match (execution, thread) {
                 (Ok(execution), Some(thread)) => execution.thread == thread,
                 _ => true,
@@ -102,7 +107,8 @@ impl Call {
         object.insert("caller".into(), caller.into());
         object.insert("arguments".into(), frame::variables(&self.arguments));
         let returned = self.returned.as_ref().map(|returned| {
-            let (type_name, value) = returned.value.as_ref().map(|(type_name, value)| (type_name, value)).unzip();
+            let (type_name, value) =
+                returned.value.as_ref().map(|(type_name, value)| (type_name, value)).unzip();
             json!({
                 "time": returned.moment.time,
                 "rax": frame::hex(returned.rax),
@@ -115,7 +121,11 @@ impl Call {
     }
 
     fn print(&self, question: &mut Question) -> Result<()> {
-        let name = self.function.as_ref().and_then(|function| function.function.as_deref()).unwrap_or("??");
+        let name = self
+            .function
+            .as_ref()
+            .and_then(|function| function.function.as_deref())
+            .unwrap_or("??");
         let name = question.style.bold(&printable(name.as_bytes()));
         let result = match &self.returned {
             None => " (did not return)".to_string(),
@@ -178,7 +188,9 @@ fn result_type(stack: &ThreadStack<'_>) -> Option<Type> {
     let found = stack.with_scope(0, |scope| name.evaluate(scope).ok()).ok()??;
     match found.ty.strip().kind() {
         // Another function of the same name may return something else.
-        Kind::Function(signature) if found.address() == Some(function.pc) => Some(signature.result.follow()),
+        Kind::Function(signature) if found.address() == Some(function.pc) => {
+            Some(signature.result.follow())
+        }
         _ => None,
     }
 }
@@ -199,7 +211,9 @@ fn in_registers(result: &Type, machine: &dyn retro_query::symbols::Machine) -> O
             Some(Typed::computed(result.clone(), rax()?.get(..size)?))
         }
         // Large ones are in memory, which the caller has named and the function names again.
-        Kind::Record(_) if size > 16 => Some(Typed::in_memory(result.clone(), u64::from_le_bytes(rax()?))),
+        Kind::Record(_) if size > 16 => {
+            Some(Typed::in_memory(result.clone(), u64::from_le_bytes(rax()?)))
+        }
         _ => None,
     }
 }

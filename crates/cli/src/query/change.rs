@@ -29,7 +29,13 @@ pub struct Change {
 
 impl Change {
     /// What a write did to some memory, which a scope tells how to show.
-    pub fn new(run: &Run, log: u64, write: Write, watched: &Watched, scope: &dyn Scope) -> Result<Change> {
+    pub fn new(
+        run: &Run,
+        log: u64,
+        write: Write,
+        watched: &Watched,
+        scope: &dyn Scope,
+    ) -> Result<Change> {
         let moment = Moment { log, time: write.time };
         let length = watched.memory.end - watched.memory.start;
         let before = run.memory(moment, watched.memory.start, length).map_err(told)?;
@@ -87,7 +93,10 @@ impl Change {
         put("address", hex(pc).into());
         let Place { module, function, source, .. } = &self.place;
         put("function", function.as_ref().map(|function| function.name.to_string()).into());
-        put("module", module.as_ref().map(|module| module.path.to_string_lossy().into_owned()).into());
+        put(
+            "module",
+            module.as_ref().map(|module| module.path.to_string_lossy().into_owned()).into(),
+        );
         put("source", source.as_ref().map(|source| source.path.to_string()).into());
         put("line", source.as_ref().map(|source| source.line).into());
         fields
@@ -113,7 +122,9 @@ pub fn syscall_at(run: &Run, moment: Moment, thread: u32) -> Result<Option<(u64,
     let mut rows = run.rows(moment, Direction::Forward, filter, &cancel).map_err(told)?;
     let first = rows.next().transpose().map_err(told)?;
     Ok(first.and_then(|row| match row.row {
-        Row::SyscallEnter { number, args } if row.time == moment.time + 1 && row.thread == thread => {
+        Row::SyscallEnter { number, args }
+            if row.time == moment.time + 1 && row.thread == thread =>
+        {
             Some((number, args))
         }
         _ => None,

@@ -79,10 +79,15 @@ impl Code {
         };
         if !first.is_exact {
             let file = printable(file.as_bytes());
-            notify(&format!("{file}:{line} has no code; line {} is the next that has", first.source.line));
+            notify(&format!(
+                "{file}:{line} has no code; line {} is the next that has",
+                first.source.line
+            ));
         }
         Ok(Code {
-            addresses: unique(found.iter().flat_map(|code: &LineCode| code.entries.iter().copied())),
+            addresses: unique(
+                found.iter().flat_map(|code: &LineCode| code.entries.iter().copied()),
+            ),
             ranges: found.into_iter().flat_map(|code| code.ranges).collect(),
         })
     }
@@ -110,7 +115,8 @@ pub fn functions(question: &Question, name: &str) -> Result<Vec<FunctionCode>> {
     names.sort_unstable();
     names.dedup();
     if names.len() > 1 {
-        let listed: Vec<String> = names.iter().take(LISTED).map(|name| printable(name.as_bytes())).collect();
+        let listed: Vec<String> =
+            names.iter().take(LISTED).map(|name| printable(name.as_bytes())).collect();
         let more = if names.len() > LISTED { ", ..." } else { "" };
         notify(&format!("{} functions are meant: {}{more}", names.len(), listed.join(", ")));
     }
@@ -128,7 +134,9 @@ pub fn entries(question: &Question, text: &str) -> Result<Vec<u64>> {
     if own.is_empty() {
         bail!(
             "{}",
-            safe(&format!("every call of `{text}` is inlined: `retro executions {text}` tells when its code was executed"))
+            safe(&format!(
+                "every call of `{text}` is inlined: `retro executions {text}` tells when its code was executed"
+            ))
         );
     }
     if !inlined.is_empty() {

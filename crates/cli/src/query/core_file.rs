@@ -22,9 +22,14 @@ pub fn core_file(options: &CoreOptions) -> Result<Completeness> {
     let shown = printable(target.as_os_str().as_encoded_bytes());
     let cannot_write = || format!("cannot write {shown}");
     let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let file = NamedTempFile::new_in(directory.unwrap_or(Path::new("."))).with_context(cannot_write)?;
-    let written =
-        core_file::write(&question.run, question.moment, BufWriter::new(file.as_file()), &question.cancel());
+    let file =
+        NamedTempFile::new_in(directory.unwrap_or(Path::new("."))).with_context(cannot_write)?;
+    let written = core_file::write(
+        &question.run,
+        question.moment,
+        BufWriter::new(file.as_file()),
+        &question.cancel(),
+    );
     let core = match written {
         Ok(core) => core,
         Err(CoreFileError::Query(error)) => return Err(told(error)),

@@ -55,8 +55,10 @@ pub fn examine(options: &ExamineOptions) -> Result<Completeness> {
     if options.last_writes {
         for item in &mut items {
             let memory = item.address..item.address + item.bytes.len().max(1) as u64;
-            item.last_write =
-                question.run.last_write(question.moment, memory, &question.cancel()).map_err(told)?;
+            item.last_write = question
+                .run
+                .last_write(question.moment, memory, &question.cancel())
+                .map_err(told)?;
         }
     }
     match question.is_json {
@@ -72,7 +74,12 @@ pub fn examine(options: &ExamineOptions) -> Result<Completeness> {
     Ok(Completeness::Whole)
 }
 
-fn print_lines(question: &mut Question, options: &ExamineOptions, shape: Shape, items: &[Item]) -> Result<()> {
+fn print_lines(
+    question: &mut Question,
+    options: &ExamineOptions,
+    shape: Shape,
+    items: &[Item],
+) -> Result<()> {
     let in_line = match (options.last_writes, shape.format, shape.unit) {
         (true, ..) | (_, Format::Text, _) => 1,
         (_, Format::Address, _) | (.., 8) => 2,
@@ -81,9 +88,12 @@ fn print_lines(question: &mut Question, options: &ExamineOptions, shape: Shape, 
     };
     for line in items.chunks(in_line) {
         let address = line[0].address;
-        let named = question.run.symbols().place(question.moment.log, question.moment.time, address);
+        let named =
+            question.run.symbols().place(question.moment.log, question.moment.time, address);
         let name = match named.function {
-            Some(function) if function.offset > 0 => format!(" <{}+{}>", function.name, function.offset),
+            Some(function) if function.offset > 0 => {
+                format!(" <{}+{}>", function.name, function.offset)
+            }
             Some(function) => format!(" <{}>", function.name),
             None => String::new(),
         };
@@ -180,7 +190,8 @@ fn strings(state: &State, scope: &dyn Scope, start: u64, count: u64) -> Result<V
         let length = end.unwrap_or(bytes.len());
         let character = Type::base("char", Encoding::SignedChar, 1);
         let value = Typed::computed(character.array(length as u64), &bytes[..length]);
-        let options = FormatOptions { elements: length.max(1), types: false, ..FormatOptions::default() };
+        let options =
+            FormatOptions { elements: length.max(1), types: false, ..FormatOptions::default() };
         let text = if length == 0 { "\"\"".to_string() } else { value.format(scope, &options) };
         let more = if end.is_none() { "..." } else { "" };
         let taken = length + usize::from(end.is_some());
@@ -212,7 +223,9 @@ fn shape(text: &str) -> Result<Shape> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (count, letters) = text.split_at(digits);
     let wrong = || {
-        anyhow::anyhow!("no format `/{text}`: a count, one of x z d u o t c f a s, and one of b h w g, as gdb has them")
+        anyhow::anyhow!(
+            "no format `/{text}`: a count, one of x z d u o t c f a s, and one of b h w g, as gdb has them"
+        )
     };
     let count = if count.is_empty() { 1 } else { count.parse().map_err(|_| wrong())? };
     let (mut format, mut unit) = (None, None);

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::code::Code;
 use super::frame::hex;
+use super::landing;
 use super::latest::{self, Stretch};
 use super::question::{Question, told};
-use super::landing;
 use crate::arguments::ExecutionsOptions;
 use crate::message::notify;
 use crate::quantity::grouped;
@@ -50,7 +50,10 @@ fn wanted(
     direction: retro_query::Direction,
 ) -> Result<impl Iterator<Item = Result<Execution, retro_query::Error>> + use<>> {
     let from = question.at(from);
-    let all = question.run.executions(from, direction, &code.addresses, &question.cancel()).map_err(told)?;
+    let all = question
+        .run
+        .executions(from, direction, &code.addresses, &question.cancel())
+        .map_err(told)?;
     let (thread, code) = (options.thread, code.clone());
     let (run, log) = (question.run.clone(), from.log);
     Ok(all.filter_map(move |execution| {
@@ -70,7 +73,12 @@ fn wanted(
 }
 
 /// Whether the thread comes to the code from elsewhere.
-fn begins(run: &Run, log: u64, code: &Code, execution: Execution) -> Result<bool, retro_query::Error> {
+fn begins(
+    run: &Run,
+    log: u64,
+    code: &Code,
+    execution: Execution,
+) -> Result<bool, retro_query::Error> {
     let Some(before) = execution.time.checked_sub(1).filter(|_| !code.ranges.is_empty()) else {
         return Ok(true);
     };
@@ -92,7 +100,8 @@ fn count(question: &Question, options: &ExecutionsOptions, code: &Code) -> Resul
         let mut count = 0;
         for &address in &code.addresses {
             let until = question.run.count_executions(question.moment, address).map_err(told)?;
-            let before = question.run.count_executions(question.at(since), address).map_err(told)?;
+            let before =
+                question.run.count_executions(question.at(since), address).map_err(told)?;
             count += until - before;
         }
         return Ok(count);
@@ -113,8 +122,14 @@ fn show(question: &mut Question, execution: Execution) -> Result<()> {
     if question.is_json {
         let mut object = landing::fields(question.at(time), thread);
         object.insert("address".into(), hex(pc).into());
-        object.insert("function".into(), place.function.map(|function| function.name.to_string()).into());
-        object.insert("source".into(), place.source.as_ref().map(|source| source.path.to_string()).into());
+        object.insert(
+            "function".into(),
+            place.function.map(|function| function.name.to_string()).into(),
+        );
+        object.insert(
+            "source".into(),
+            place.source.as_ref().map(|source| source.path.to_string()).into(),
+        );
         object.insert("line".into(), place.source.map(|source| source.line).into());
         return question.object(&Value::Object(object));
     }

@@ -32,7 +32,9 @@ fn place(frame: &Frame, arguments: Option<&[Named]>, style: Style) -> String {
         None => String::new(),
     };
     let (address, place) = match (&frame.source, &frame.module) {
-        (Some(source), _) => (String::new(), format!(" at {}", printable(source.to_string().as_bytes()))),
+        (Some(source), _) => {
+            (String::new(), format!(" at {}", printable(source.to_string().as_bytes())))
+        }
         (None, Some(module)) => {
             (format!("{:#x} in ", frame.pc), format!(" from {}", printable(module.name.as_bytes())))
         }
@@ -114,7 +116,8 @@ pub fn all_fields(stack: &ThreadStack<'_>) -> Value {
 /// All frames as lines.
 pub fn all_lines(stack: &ThreadStack<'_>, style: Style) -> Vec<String> {
     let frames = stack.frames().iter().enumerate();
-    let mut lines: Vec<String> = frames.map(|(number, frame)| text(number, frame, None, style)).collect();
+    let mut lines: Vec<String> =
+        frames.map(|(number, frame)| text(number, frame, None, style)).collect();
     lines.extend(end(stack).map(|note| style.dim(note)));
     lines
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use retro_query::language::{Query, Value as Number};
-use retro_query::{Found, FoundEvent, Goto, GotoContext, Matches, Writer};
+use retro_query::{Found, FoundEvent, Goto, GotoContext, Writer};
 use serde_json::{Map, Value, json};
 
 use super::frame::hex;
@@ -21,7 +21,9 @@ const BYTES_SHOWN: usize = 16;
 /// Goes to a moment, or lists those that fit.
 pub fn goto(options: &GotoOptions) -> Result<Completeness> {
     let text = options.words.join(" ");
-    let query: Query = text.parse().map_err(|error: retro_query::language::ParseError| safe(&error.to_string()))?;
+    let query: Query = text
+        .parse()
+        .map_err(|error: retro_query::language::ParseError| safe(&error.to_string()))?;
     let mut question = Question::new(&options.subject)?;
     let context = GotoContext {
         log: question.moment.log,
@@ -35,8 +37,15 @@ pub fn goto(options: &GotoOptions) -> Result<Completeness> {
         Goto::Found(Some(found)) => {
             let (moment, event) = (question.at(found.time), Told(&found));
             // A thread that ends or begins there may have no registers then.
-            let thread = question.run.registers(moment, Some(found.thread)).ok().map(|_| found.thread);
-            landing::show_with(&mut question, moment, thread, event.fields(), event.text().as_deref())?;
+            let thread =
+                question.run.registers(moment, Some(found.thread)).ok().map(|_| found.thread);
+            landing::show_with(
+                &mut question,
+                moment,
+                thread,
+                event.fields(),
+                event.text().as_deref(),
+            )?;
             last_result::write(question.run.recording().directory(), moment);
         }
         Goto::Found(None) => bail!("there is no such moment: {}", printable(text.as_bytes())),
@@ -46,7 +55,11 @@ pub fn goto(options: &GotoOptions) -> Result<Completeness> {
     Ok(Completeness::Whole)
 }
 
-fn list(question: &mut Question, options: &GotoOptions, matches: Matches) -> Result<()> {
+fn list(
+    question: &mut Question,
+    options: &GotoOptions,
+    matches: impl Iterator<Item = Result<Found, retro_query::Error>>,
+) -> Result<()> {
     let most = if let Limit::Latest(most) = options.limit { most } else { usize::MAX };
     let mut shown = 0;
     for found in matches {
@@ -91,7 +104,9 @@ impl Told<'_> {
     /// What is not seen from where it is.
     fn text(&self) -> Option<String> {
         Some(match &self.0.event {
-            FoundEvent::FunctionExit { result: Some(result) } => format!("returns {}", number_text(result)),
+            FoundEvent::FunctionExit { result: Some(result) } => {
+                format!("returns {}", number_text(result))
+            }
             FoundEvent::Store { memory, old, new, by, old_value, new_value } => {
                 let by = if *by == Writer::Kernel { " by the kernel" } else { "" };
                 let value = |number: &Option<Number>, bytes: &[u8]| match number {
@@ -103,7 +118,8 @@ impl Told<'_> {
             }
             FoundEvent::Load { address, len } => format!("reads {len} bytes at {address:#x}"),
             FoundEvent::Syscall { number, args, result } => {
-                let result = result.map(|result| calls::result(Some(*number), result.cast_unsigned()));
+                let result =
+                    result.map(|result| calls::result(Some(*number), result.cast_unsigned()));
                 let result = result.map(|result| format!(" = {result}")).unwrap_or_default();
                 format!("{}{result}", calls::call(*number, args))
             }
@@ -142,7 +158,9 @@ impl Told<'_> {
                     "kernel": *by == Writer::Kernel,
                 }),
             ),
-            FoundEvent::Load { address, len } => ("load", json!({ "memory": hex(*address), "size": len })),
+            FoundEvent::Load { address, len } => {
+                ("load", json!({ "memory": hex(*address), "size": len }))
+            }
             FoundEvent::Syscall { number, args, result } => {
                 let arguments: Vec<String> = args.iter().map(|&value| hex(value)).collect();
                 let fields = json!({

@@ -34,7 +34,10 @@ pub fn history(options: &HistoryOptions) -> Result<Completeness> {
     });
     if shown.map_err(told)?? == 0 {
         let name = printable(watched.text.as_bytes());
-        notify(&format!("nothing has written to {name} ({:#x}) in that time", watched.memory.start));
+        notify(&format!(
+            "nothing has written to {name} ({:#x}) in that time",
+            watched.memory.start
+        ));
     }
     Ok(Completeness::Whole)
 }

@@ -35,11 +35,17 @@ pub fn show_with(
     }
     let style = question.style;
     let place = innermost.map_or_else(String::new, |innermost| frame::unnumbered(innermost, style));
-    question.output.line(&format!("time {}, thread {}: {place}", grouped(moment.time), stack.thread))?;
+    question.output.line(&format!(
+        "time {}, thread {}: {place}",
+        grouped(moment.time),
+        stack.thread
+    ))?;
     if let Some(note) = note {
         question.output.line(&format!("  {note}"))?;
     }
-    if let Some(line) = innermost.and_then(|innermost| source_lines::current(&question.run, innermost, style)) {
+    if let Some(line) =
+        innermost.and_then(|innermost| source_lines::current(&question.run, innermost, style))
+    {
         question.output.line(&line)?;
     }
     Ok(())

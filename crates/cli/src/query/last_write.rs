@@ -20,7 +20,8 @@ pub fn last_write(options: &LastWriteOptions) -> Result<Completeness> {
     let frame = options.view.frame;
     let watched = Watched::find(&stack, frame, &options.what)?;
     let cancel = question.cancel();
-    let write = question.run.last_write(question.moment, watched.memory.clone(), &cancel).map_err(told)?;
+    let write =
+        question.run.last_write(question.moment, watched.memory.clone(), &cancel).map_err(told)?;
     let Some(write) = write else { return Err(never_written(&question, &watched)) };
     let (time, thread) = (write.time, write.thread);
     let change = stack.with_scope(frame, |scope| {
@@ -54,7 +55,10 @@ fn show(
     let size = counted(watched.memory.end - watched.memory.start, "byte", "bytes");
     let start = watched.memory.start;
     let lines = [
-        format!("{name} ({size} at {start:#x}) was last written at time {}, thread {thread}", grouped(time)),
+        format!(
+            "{name} ({size} at {start:#x}) was last written at time {}, thread {thread}",
+            grouped(time)
+        ),
         format!("  {}", change.values()),
         format!("  by {}", change.writer()),
     ];

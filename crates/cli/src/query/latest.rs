@@ -28,7 +28,9 @@ impl Stretch {
         };
         let until = question.moment.time;
         if since > until {
-            anyhow::bail!("nothing lies between time {since} and time {until}: --since is behind --at");
+            anyhow::bail!(
+                "nothing lies between time {since} and time {until}: --since is behind --at"
+            );
         }
         Ok(Stretch { since, until })
     }
@@ -74,7 +76,9 @@ pub fn show<T, I: Iterator<Item = Result<T, retro_query::Error>>>(
                     break;
                 }
                 if found == most {
-                    notify(&format!("only the latest {most} are shown; `--limit all` shows every one"));
+                    notify(&format!(
+                        "only the latest {most} are shown; `--limit all` shows every one"
+                    ));
                     break;
                 }
                 found += 1;

@@ -30,7 +30,8 @@ pub fn maps(options: &MapsOptions) -> Result<Completeness> {
         question.output.flush()?;
         return Ok(Completeness::Whole);
     }
-    let mut table = Table::new(&[Align::Left, Align::Left, Align::Right, Align::Right, Align::Left]);
+    let mut table =
+        Table::new(&[Align::Left, Align::Left, Align::Right, Align::Right, Align::Left]);
     table.row(["ADDRESSES", "RIGHTS", "OFFSET", "SINCE", "FILE"]);
     for mapping in &maps {
         let file = mapping.file.as_ref();
@@ -53,7 +54,8 @@ pub fn maps(options: &MapsOptions) -> Result<Completeness> {
 fn rights(mapping: &Mapping) -> String {
     let bits = [(libc::PROT_READ, 'r'), (libc::PROT_WRITE, 'w'), (libc::PROT_EXEC, 'x')];
     let has = |bit: i32| mapping.prot.cast_signed() & bit != 0;
-    let mut text: String = bits.iter().map(|&(bit, letter)| if has(bit) { letter } else { '-' }).collect();
+    let mut text: String =
+        bits.iter().map(|&(bit, letter)| if has(bit) { letter } else { '-' }).collect();
     let shared = mapping.flags.cast_signed() & libc::MAP_TYPE & libc::MAP_SHARED != 0;
     text.push(if shared { 's' } else { 'p' });
     text

@@ -17,7 +17,8 @@ pub fn print(options: &PrintOptions) -> Result<Completeness> {
     let state = question.state()?;
     let stack = stack_of(&state, &options.view)?;
     let raw = options.raw;
-    let text = FormatOptions { format, raw, elements: options.elements, ..FormatOptions::default() };
+    let text =
+        FormatOptions { format, raw, elements: options.elements, ..FormatOptions::default() };
     let parts = TreeOptions { levels: usize::from(question.is_json), ..TreeOptions::default() };
     let value = stack.evaluate(options.view.frame, &expression, &text, &parts).map_err(told)?;
     if question.is_json {
@@ -60,10 +61,12 @@ fn parts(words: &[String]) -> Result<(Option<Format>, String)> {
     };
     let format = match format {
         None => None,
-        Some(letters) => match (letters.chars().next().and_then(Format::from_letter), letters.len()) {
-            (Some(format), 1) => Some(format),
-            _ => bail!("no format `/{letters}`: one of x z d u o t c f s a, as gdb has them"),
-        },
+        Some(letters) => {
+            match (letters.chars().next().and_then(Format::from_letter), letters.len()) {
+                (Some(format), 1) => Some(format),
+                _ => bail!("no format `/{letters}`: one of x z d u o t c f s a, as gdb has them"),
+            }
+        }
     };
     if words.is_empty() {
         bail!("an expression must follow the format");

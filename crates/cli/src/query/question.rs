@@ -179,7 +179,9 @@ fn log_of(recording: &Recording, number: u64) -> Result<u64> {
         .collect();
     match logs[..] {
         [log] => Ok(log),
-        [] => bail!("no log or process {number} in this recording; it has {}", known(recording, &[])),
+        [] => {
+            bail!("no log or process {number} in this recording; it has {}", known(recording, &[]))
+        }
         _ => bail!(
             "process {number} has executed several programs, each with a log: choose with --process from {}",
             known(recording, &logs)

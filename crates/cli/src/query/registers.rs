@@ -50,17 +50,20 @@ pub fn registers(options: &RegistersOptions) -> Result<Completeness> {
         let mut object = landing::fields(question.moment, registers.thread);
         let mut put = |name: &str, value: Value| object.insert(name.to_string(), value);
         put("frame", options.view.frame.into());
-        let general = general.iter().map(|&(name, value)| (name.to_string(), value.map(hex).into()));
+        let general =
+            general.iter().map(|&(name, value)| (name.to_string(), value.map(hex).into()));
         put("general", Value::Object(general.collect()));
         if options.all {
-            let vectors = vectors.iter().map(|vector| (vector.name.clone(), vector.hexadecimal().into()));
+            let vectors =
+                vectors.iter().map(|vector| (vector.name.clone(), vector.hexadecimal().into()));
             put("vectors", Value::Object(vectors.collect::<Map<_, _>>()));
         }
         question.object(&Value::Object(object))?;
         return Ok(Completeness::Whole);
     }
     for (name, value) in general {
-        let text = value.map_or_else(|| "not known".to_string(), |value| shown(&question, name, value));
+        let text =
+            value.map_or_else(|| "not known".to_string(), |value| shown(&question, name, value));
         question.output.line(&format!("{name:<10}{text}"))?;
     }
     for vector in &vectors {
@@ -82,7 +85,8 @@ fn shown(question: &Question, name: &str, value: u64) -> String {
     let meaning = match name {
         "rflags" => flags(value),
         "rip" => {
-            let place = question.run.symbols().place(question.moment.log, question.moment.time, value);
+            let place =
+                question.run.symbols().place(question.moment.log, question.moment.time, value);
             place::text(&place)
         }
         _ => value.cast_signed().to_string(),

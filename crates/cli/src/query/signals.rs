@@ -20,7 +20,8 @@ pub fn signals(options: &SignalsOptions) -> Result<Completeness> {
         |question, from, direction| {
             let filter = RowFilter::Class(RowClass::Signal);
             let from = question.at(from);
-            let all = question.run.rows(from, direction, filter, &question.cancel()).map_err(told)?;
+            let all =
+                question.run.rows(from, direction, filter, &question.cancel()).map_err(told)?;
             Ok(all.filter(move |row| match (row, thread) {
                 (Ok(row), Some(thread)) => row.thread == thread,
                 _ => true,

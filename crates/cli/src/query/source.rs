@@ -48,12 +48,18 @@ pub fn source(options: &SourceOptions) -> Result<Completeness> {
     }
     let path = printable(listing.text.path.as_os_str().as_encoded_bytes());
     if listing.is_newer {
-        notify(&format!("{path} was changed after the program was built: lines may not be those of the program"));
+        notify(&format!(
+            "{path} was changed after the program was built: lines may not be those of the program"
+        ));
     }
     if listing.source.line > listing.text.line_count() {
-        bail!("{path} has no line {}: it is not the file that the program was built from", listing.source.line);
+        bail!(
+            "{path} has no line {}: it is not the file that the program was built from",
+            listing.source.line
+        );
     }
-    let function = frame.function.as_deref().map(|name| format!(" in {}", printable(name.as_bytes())));
+    let function =
+        frame.function.as_deref().map(|name| format!(" in {}", printable(name.as_bytes())));
     let heading = format!("{path}:{}{}", listing.source.line, function.unwrap_or_default());
     question.output.line(&question.style.dim(&heading))?;
     for number in range {

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow};
 use retro_query::language::TimePoint;
-use retro_query::{Calls, Direction, Unit};
+use retro_query::{Calls, Direction, Moment, Unit};
 
 use super::landing;
 use super::question::{Question, told};
@@ -32,11 +32,18 @@ pub fn step(options: &StepOptions) -> Result<Completeness> {
     let direction = if options.reverse { Direction::Backward } else { Direction::Forward };
     let cancel = question.cancel();
     for _ in 0..options.count {
-        let next = question.run.step(moment, thread, unit, calls, direction, &cancel).map_err(told)?;
+        let next =
+            question.run.step(moment, thread, unit, calls, direction, &cancel).map_err(told)?;
         moment = next.ok_or_else(|| no_further(moment.time, thread, options))?;
     }
     landing::land(&mut question, moment, Some(thread))?;
     Ok(Completeness::Whole)
+}
+
+/// Whether a thread is in a source line.
+fn has_line(question: &Question, moment: Moment, thread: u32) -> Result<bool> {
+    let pc = question.run.registers(moment, Some(thread)).map_err(told)?.pc();
+    Ok(question.run.symbols().line_ranges_around(moment.log, moment.time, pc).is_some())
 }
 
 fn no_further(time: u64, thread: u32, options: &StepOptions) -> anyhow::Error {

@@ -36,11 +36,13 @@ pub fn syscalls(options: &SyscallsOptions) -> Result<Completeness> {
                 _ => RowFilter::Class(RowClass::Syscall),
             };
             let from = question.at(from);
-            let all = question.run.rows(from, direction, filter, &question.cancel()).map_err(told)?;
+            let all =
+                question.run.rows(from, direction, filter, &question.cancel()).map_err(told)?;
             let numbers = numbers.clone();
             Ok(all.filter(move |row| match row {
                 Ok(TimedRow { row: Row::SyscallEnter { number, .. }, thread: by, .. }) => {
-                    (numbers.is_empty() || numbers.contains(number)) && thread.is_none_or(|thread| thread == *by)
+                    (numbers.is_empty() || numbers.contains(number))
+                        && thread.is_none_or(|thread| thread == *by)
                 }
                 Ok(_) => false,
                 Err(_) => true,
@@ -58,9 +60,11 @@ pub fn syscalls(options: &SyscallsOptions) -> Result<Completeness> {
 fn numbers(names: &[String]) -> Result<Vec<u64>> {
     names
         .iter()
-        .map(|name| match (0..1024).find(|&number| syscall_names::name(number) == Some(name.as_str())) {
-            Some(number) => Ok(number),
-            None => bail!("no system call `{name}`: `retro info` counts those that were made"),
+        .map(|name| {
+            match (0..1024).find(|&number| syscall_names::name(number) == Some(name.as_str())) {
+                Some(number) => Ok(number),
+                None => bail!("no system call `{name}`: `retro info` counts those that were made"),
+            }
         })
         .collect()
 }
@@ -102,7 +106,9 @@ impl Results {
                 }
             }
             place = match place {
-                (volume, window) if window + 1 < process.volumes[volume].windows.len() => (volume, window + 1),
+                (volume, window) if window + 1 < process.volumes[volume].windows.len() => {
+                    (volume, window + 1)
+                }
                 (volume, _) if volume + 1 < process.volumes.len() => (volume + 1, 0),
                 _ => return Ok(None),
             };

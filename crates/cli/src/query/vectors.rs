@@ -95,7 +95,11 @@ fn registers_at(image: &[u8], offset: impl Fn(u32) -> Option<usize>) -> Vec<Vect
 }
 
 /// A vector register as far as the image has it, and what it is called then.
-fn widest(image: &[u8], number: usize, offset: impl Fn(u32) -> Option<usize>) -> (&'static str, Option<Vec<u8>>) {
+fn widest(
+    image: &[u8],
+    number: usize,
+    offset: impl Fn(u32) -> Option<usize>,
+) -> (&'static str, Option<Vec<u8>>) {
     let take = |at: usize, len: usize| image.get(at..at + len);
     let part = |component: u32, len: usize| take(offset(component)? + number % 16 * len, len);
     if number >= 16 {
@@ -135,7 +139,10 @@ mod tests {
         };
         let all = registers_at(&image, intel);
         let zmm1 = named(&all, "zmm1");
-        assert_eq!((zmm1.bytes[0], zmm1.bytes[16], zmm1.bytes[32], zmm1.bytes.len()), (0x11, 0x22, 0x33, 64));
+        assert_eq!(
+            (zmm1.bytes[0], zmm1.bytes[16], zmm1.bytes[32], zmm1.bytes.len()),
+            (0x11, 0x22, 0x33, 64)
+        );
         assert_eq!(named(&all, "zmm17").bytes[0], 0x44);
         assert_eq!(named(&all, "k1").hexadecimal(), "0x0000000000000055");
         assert_eq!(named(&all, "st0").bytes.len(), 10);

@@ -120,8 +120,16 @@ mod tests {
 
     #[test]
     fn addresses_and_lengths_are_numbers() {
-        assert!(is_address("0x7fff12") && !is_address("12") && !is_address("0x") && !is_address("0x1,8"));
-        assert_eq!((number("16"), number("0x10"), number("x"), number("-1")), (Some(16), Some(16), None, None));
+        assert!(
+            is_address("0x7fff12")
+                && !is_address("12")
+                && !is_address("0x")
+                && !is_address("0x1,8")
+        );
+        assert_eq!(
+            (number("16"), number("0x10"), number("x"), number("-1")),
+            (Some(16), Some(16), None, None)
+        );
         assert!(range(8, 0, "x").is_err() && range(u64::MAX, 2, "x").is_err());
         assert_eq!(range(8, 4, "x").unwrap(), 8..12);
     }

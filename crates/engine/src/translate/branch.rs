@@ -13,6 +13,8 @@
 //!               ok: restore rdx, rcx; jmp link(T)
 //! ```
 //!
+//! Where a block keeps more than others do, its indirect transfers do not take the table: `jmp exit_indirect`.
+//!
 //! A table entry is one pointer and whatever it points to checks rcx again, so tables may be
 //! overwritten at any time, by hash collisions or by other threads, without locks. No sequence
 //! touches flags.
@@ -88,25 +90,44 @@ pub fn call(
     out.exit_jump(callee, linkable);
 }
 
+/// How an indirect transfer finds its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Through the table of jump targets.
+    Table,
+    /// Through the engine: other blocks do not keep what this one keeps.
+    Engine,
+}
+
 /// The rest of `jmp r/m`, with the target in rcx and rcx, rdx spilled.
-pub fn indirect_jump(out: &mut Emitter) {
-    out.branch_table_index();
-    out.jump_through_table(JUMP_TABLE);
+pub fn indirect_jump(out: &mut Emitter, way: Way) {
+    match way {
+        Way::Table => {
+            out.branch_table_index();
+            out.jump_through_table(JUMP_TABLE);
+        }
+        Way::Engine => out.jump_to(target::exit_indirect()),
+    }
 }
 
 /// The rest of `call r/m`.
-pub fn indirect_call(out: &mut Emitter, weaver: Option<&mut Weaver>, return_address: u64) {
+pub fn indirect_call(
+    out: &mut Emitter,
+    weaver: Option<&mut Weaver>,
+    return_address: u64,
+    way: Way,
+) {
     push_return_address(out, weaver, return_address);
-    indirect_jump(out);
+    indirect_jump(out, way);
 }
 
 /// `ret` and `ret imm16`, with rcx and rdx spilled.
-pub fn ret(out: &mut Emitter, extra: u16) {
+pub fn ret(out: &mut Emitter, extra: u16, way: Way) {
     out.pop(Gpr::Rcx);
     if extra != 0 {
         // lea rsp, [rsp + extra]
         out.raw(&[0x48, 0x8d, 0xa4, 0x24]);
         out.raw(&(extra as i32).to_le_bytes());
     }
-    indirect_jump(out);
+    indirect_jump(out, way);
 }

@@ -377,6 +377,7 @@ impl Translator {
         let pc = guest.ip();
         let next = pc + guest.len() as u64;
         let linkable = request.linkable;
+        let way = if request.keeps_flags { branch::Way::Engine } else { branch::Way::Table };
         if guest.is_invalid() {
             // The CPU may know better than the decoder what it executes, but not at this address:
             // undefined here means SIGILL at the guest's pc.
@@ -507,9 +508,9 @@ impl Translator {
                 let rdx = self.out.spill(Gpr::Rdx, slot::BRANCH_RDX);
                 if P::RECORDS {
                     self.weaver.checked_return(&mut self.out, pc, extra);
-                    branch::indirect_jump(&mut self.out);
+                    branch::indirect_jump(&mut self.out, way);
                 } else {
-                    branch::ret(&mut self.out, extra);
+                    branch::ret(&mut self.out, extra, way);
                 }
                 self.out.end_spill(rcx);
                 self.out.end_spill(rdx);
@@ -536,9 +537,9 @@ impl Translator {
                 }
                 if class == Class::IndirectCall {
                     let weaver = P::RECORDS.then_some(&mut self.weaver);
-                    branch::indirect_call(out, weaver, next);
+                    branch::indirect_call(out, weaver, next, way);
                 } else {
-                    branch::indirect_jump(out);
+                    branch::indirect_jump(out, way);
                 }
                 self.out.end_spill(rcx);
                 self.out.end_spill(rdx);

@@ -1,5 +1,6 @@
 //! The notes of a core file: threads, mapped files, how the program was started. Their layouts are the kernel's.
 
+use std::arch::x86_64::__cpuid_count;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 
@@ -29,6 +30,9 @@ const SIGINFO_SIZE: usize = 128;
 /// Bytes of `struct fxsave`, with which an image of `xsave` begins.
 const FXSAVE_SIZE: usize = 512;
 
+/// Bytes of the smallest image of `xsave`: that, and a header.
+const XSAVE_SIZE: usize = FXSAVE_SIZE + 64;
+
 /// Words that the start of a stack may have, more than any kernel allows.
 const STACK_WORDS: u64 = 1 << 20;
 
@@ -56,7 +60,9 @@ pub fn of(state: &State, maps: &[Mapping], cancel: &Cancel) -> Result<(Vec<u8>, 
         }
         if let Some(image) = registers.vectors.get(..FXSAVE_SIZE) {
             notes.add("CORE", NT_FPREGSET, image);
-            notes.add("LINUX", NT_X86_XSTATE, &vector_state(run, &registers.vectors));
+        }
+        if registers.vectors.len() >= XSAVE_SIZE {
+            notes.add("LINUX", NT_X86_XSTATE, &vector_state(&registers.vectors));
         }
     }
     Ok((notes.0, threads.len()))
@@ -224,22 +230,32 @@ fn user_registers(registers: &Registers) -> [u64; 27] {
     ]
 }
 
-/// The image of `xsave`, with the word by which readers know which parts the processor has.
-fn vector_state(run: &Run, image: &[u8]) -> Vec<u8> {
+/// Parts of an image of `xsave` behind the first two: their numbers and sizes, and where Intel's processors have them.
+const PARTS: [(u32, usize, usize); 5] =
+    [(2, 256, 576), (5, 64, 1088), (6, 512, 1152), (7, 1024, 1664), (9, 8, 2688)];
+
+/// The image of `xsave` as readers expect it: parts where Intel's processors have them, and a word that says which ones the
+/// processor has. The image is of the processor that replays, this one.
+fn vector_state(image: &[u8]) -> Vec<u8> {
     const PARTS_THERE: usize = 464;
     const PARTS_HELD: usize = 512;
-    const X87_SSE_AVX: u64 = 0b111;
-    const AVX512: u64 = 0b1110_0000;
-    let mut image = image.to_vec();
-    let held = image.get(PARTS_HELD..PARTS_HELD + 8).and_then(|word| word.first_chunk());
-    let held = held.map_or(0, |word| u64::from_le_bytes(*word));
-    let features = &run.recording().head().machine.cpu_features;
-    let has_avx512 = features.iter().any(|feature| feature == "avx512f");
-    let there = held | X87_SSE_AVX | if has_avx512 { AVX512 } else { 0 };
-    if let Some(word) = image.get_mut(PARTS_THERE..PARTS_THERE + 8) {
-        word.copy_from_slice(&there.to_le_bytes());
+    const X87_AND_SSE: u64 = 0b11;
+    let mut there = X87_AND_SSE;
+    let mut state = image[..XSAVE_SIZE].to_vec();
+    for (number, size, to) in PARTS {
+        let from = __cpuid_count(0xd, number).ebx as usize;
+        let Some(part) = image.get(from..from + size).filter(|_| from >= XSAVE_SIZE) else {
+            continue;
+        };
+        there |= 1 << number;
+        state.resize(to, 0);
+        state.extend(part);
     }
-    image
+    state[PARTS_THERE..PARTS_THERE + 8].copy_from_slice(&there.to_le_bytes());
+    for (index, held) in state[PARTS_HELD..PARTS_HELD + 8].iter_mut().enumerate() {
+        *held &= there.to_le_bytes()[index];
+    }
+    state
 }
 
 /// Which files are mapped where.

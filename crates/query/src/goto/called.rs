@@ -66,9 +66,26 @@ impl Look<'_, '_> {
         let Some(stack) = if_thread_lives(state.stack(Some(thread), 1))? else {
             return Ok(Vec::new());
         };
-        let Some(entry) = stack.entry(0, self.trial.cancel)? else { return Ok(Vec::new()) };
-        let entered = self.trial.run.state(entry)?;
+        let Some(entered) = self.entered(&stack)? else { return Ok(Vec::new()) };
         Ok(if_thread_lives(arguments(&entered, thread))?.unwrap_or_default())
+    }
+
+    /// The state at the first instruction of the function that is about to return.
+    fn entered(&self, stack: &ThreadStack<'_>) -> Result<Option<State>, Error> {
+        let (run, thread) = (self.trial.run, self.candidate.thread);
+        let Moment { log, time } = self.moment();
+        let pc = stack.machine().registers().pc();
+        let function = run.symbols().place(log, time, pc).function;
+        if let Some(call) = run.call_of_return(self.moment(), thread)? {
+            let state = run.state(Moment { log, time: call.time + 1 })?;
+            let called = state.registers(Some(thread))?.pc();
+            if function.is_none_or(|function| pc - function.offset == called) {
+                return Ok(Some(state));
+            }
+        }
+        // Who was called has jumped on to this one.
+        let entry = stack.entry(0, self.trial.cancel)?;
+        entry.map(|entry| run.state(entry)).transpose()
     }
 }
 

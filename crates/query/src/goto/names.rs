@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use retro_symbols::{LoadedModule, Machine, Symbols};
+use retro_symbols::{LoadedModule, Machine, Module, Symbols};
 
 use crate::language::SourceLine;
 
@@ -39,8 +39,8 @@ impl CodeName {
 /// Names of a process.
 #[derive(Default)]
 pub(super) struct Names {
-    /// By module and address in it.
-    known: HashMap<(usize, u64), Arc<CodeName>>,
+    /// By module and address in it. The module is kept, so that no other one can come to lie where it does.
+    known: HashMap<(usize, u64), (Arc<Module>, Arc<CodeName>)>,
 }
 
 impl Names {
@@ -48,14 +48,14 @@ impl Names {
     pub(super) fn at(&mut self, symbols: &Symbols, log: u64, time: u64, pc: u64) -> Arc<CodeName> {
         let Some(module) = symbols.module_at(log, time, pc) else { return Arc::default() };
         let key = (Arc::as_ptr(&module.module) as usize, module.file_address(pc));
-        if let Some(known) = self.known.get(&key) {
+        if let Some((_, known)) = self.known.get(&key) {
             return Arc::clone(known);
         }
         let found = Arc::new(look_up(symbols, &module, log, time, pc));
         if self.known.len() >= KEPT {
             self.known.clear();
         }
-        self.known.insert(key, Arc::clone(&found));
+        self.known.insert(key, (module.module, Arc::clone(&found)));
         found
     }
 }

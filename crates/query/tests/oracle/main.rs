@@ -13,6 +13,6 @@ mod damage;
 mod full_disk;
 mod memory;
 mod oracle;
-mod probe;
 mod questions;
 mod recorded;
+mod stops;

@@ -39,7 +39,8 @@ impl Memory {
 
     fn write(&mut self, address: u64, bytes: &[u8]) {
         for (at, &byte) in (address..).zip(bytes) {
-            let page = self.0.entry(at / PAGE * PAGE).or_insert_with(|| Box::new([None; PAGE_SIZE]));
+            let page =
+                self.0.entry(at / PAGE * PAGE).or_insert_with(|| Box::new([None; PAGE_SIZE]));
             page[(at % PAGE) as usize] = Some(byte);
         }
     }
@@ -84,7 +85,12 @@ pub struct MappedPage {
 pub type Mapped = BTreeMap<u64, MappedPage>;
 
 /// The address space at a time, page by page. A forked process begins with its parent's.
-pub fn mapped_at(replayer: &Replayer, oracles: &HashMap<u64, Oracle>, log: u64, time: u64) -> Mapped {
+pub fn mapped_at(
+    replayer: &Replayer,
+    oracles: &HashMap<u64, Oracle>,
+    log: u64,
+    time: u64,
+) -> Mapped {
     let (mut files, mut parent) = (HashMap::new(), None);
     let visit = |_, event: &Event<'_>| {
         match *event {

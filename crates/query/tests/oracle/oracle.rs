@@ -128,9 +128,7 @@ impl Oracle {
             ControlFlow::Continue(())
         };
         let recording = replayer.recording();
-        let _ = recording
-            .for_each_event_from(log, Stream::Main, interval.start, visit)
-            .unwrap();
+        let _ = recording.for_each_event_from(log, Stream::Main, interval.start, visit).unwrap();
     }
 
     fn take(&mut self, item: &Item<'_>) {
@@ -157,7 +155,8 @@ impl Oracle {
                     len: access.len,
                     value,
                 });
-            } else if matches!(access.kind, AccessKind::Read | AccessKind::Return) && access.len > 0 {
+            } else if matches!(access.kind, AccessKind::Read | AccessKind::Return) && access.len > 0
+            {
                 let last = access.address + (access.len - 1);
                 self.reads.push((number, access.address / 8, last / 8));
             }
@@ -178,7 +177,9 @@ impl Oracle {
             Event::Write { address, bytes } => {
                 (EffectKind::Write(Writer::Kernel), address, bytes.len() as u64, bytes)
             }
-            Event::Load { address, bytes } => (EffectKind::Load, address, bytes.len() as u64, bytes),
+            Event::Load { address, bytes } => {
+                (EffectKind::Load, address, bytes.len() as u64, bytes)
+            }
             Event::Map { kind, start, len, flags, file, offset, .. } => {
                 // What grows is told without flags, and may show a file.
                 let is_anonymous = file == 0 && flags != 0;

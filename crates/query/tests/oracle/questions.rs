@@ -1,6 +1,7 @@
 //! Random questions, asked of the index and of the oracle.
 
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -16,10 +17,18 @@ use crate::recorded::Recorded;
 const MOST_ANSWERS: usize = 60;
 
 /// A run that is open, and all that is to be known of it.
+#[derive(Clone)]
 pub struct Scene<'a> {
-    pub recorded: &'a Recorded,
-    pub run: Run,
-    pub oracles: &'a HashMap<u64, Oracle>,
+    recorded: &'a Recorded,
+    run: Run,
+    oracles: &'a HashMap<u64, Oracle>,
+    /// Whether the index may be damaged: then there may be errors, but no wrong answers.
+    may_fail: bool,
+    tables: Rc<Tables>,
+}
+
+/// What questions are made from.
+struct Tables {
     logs: Vec<u64>,
     /// By log: when windows begin.
     windows: HashMap<u64, Vec<u64>>,
@@ -72,8 +81,12 @@ struct Where {
 fn somewhere() -> impl Strategy<Value = Where> {
     let sizes = prop_oneof![Just(1), Just(2), Just(3), Just(8), Just(13), Just(64), Just(5000)];
     let page = prop::bool::weighted(0.1);
-    (any::<Index>(), -9i8..10, sizes, page)
-        .prop_map(|(near, shift, size, whole_page)| Where { near, shift, size, whole_page })
+    (any::<Index>(), -9i8..10, sizes, page).prop_map(|(near, shift, size, whole_page)| Where {
+        near,
+        shift,
+        size,
+        whole_page,
+    })
 }
 
 #[derive(Clone, Debug)]
@@ -88,6 +101,28 @@ enum What {
     Memory(Vec<(Index, i8)>),
     Maps,
     Cancelled,
+}
+
+/// A question that fits every run.
+#[derive(Clone, Debug)]
+pub struct Question {
+    log: Index,
+    when: When,
+    what: What,
+}
+
+/// Any question.
+pub fn question() -> impl Strategy<Value = Question> {
+    (any::<Index>(), when(), what()).prop_map(|(log, when, what)| Question { log, when, what })
+}
+
+/// So many cases, unless `PROPTEST_CASES` says otherwise.
+pub fn config(cases: u32) -> Config {
+    let cases = match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => Config::default().cases,
+        None => cases,
+    };
+    Config { cases, max_shrink_iters: 100, failure_persistence: None, ..Config::default() }
 }
 
 fn direction() -> impl Strategy<Value = Direction> {
@@ -149,32 +184,48 @@ impl<'a> Scene<'a> {
         };
         let code = oracles.iter().map(|(&log, oracle)| (log, code_of(oracle))).collect();
         let writes = oracles.iter().map(|(&log, oracle)| (log, writes_of(oracle))).collect();
-        Scene { recorded, run, oracles, logs, windows, code, writes }
+        let tables = Rc::new(Tables { logs, windows, code, writes });
+        Scene { recorded, run, oracles, may_fail: false, tables }
+    }
+
+    /// The same recording, opened again, with an index that may be damaged by now.
+    pub fn reopened_with_damage(&self) -> Scene<'a> {
+        Scene { run: self.recorded.open(), may_fail: true, ..self.clone() }
     }
 
     /// Asks so many random questions.
     pub fn ask(&self, questions: u32) {
-        let cases = match std::env::var("PROPTEST_CASES") {
-            Ok(_) => Config::default().cases,
-            Err(_) => questions,
-        };
-        let config = Config { cases, max_shrink_iters: 200, failure_persistence: None, ..Config::default() };
-        let question = (any::<Index>(), when(), what());
-        let asked = TestRunner::new(config).run(&question, |(log, when, what)| {
-            let oracle = &self.oracles[log.get(&self.logs)];
-            let time = self.time(oracle, when);
-            self.check(oracle, time, &what);
+        let asked = TestRunner::new(config(questions)).run(&question(), |question| {
+            self.answer(&question);
             Ok(())
         });
         asked.unwrap_or_else(|error| panic!("{error}"));
     }
 
+    /// Asks a question of both.
+    pub fn answer(&self, question: &Question) {
+        let oracle = &self.oracles[question.log.get(&self.tables.logs)];
+        let time = self.time(oracle, question.when);
+        self.check(oracle, time, &question.what);
+    }
+
+    /// An answer, or nothing where there may be errors.
+    fn allowed<T>(&self, answer: Result<T, Error>) -> Option<T> {
+        match answer {
+            Ok(answer) => Some(answer),
+            Err(Error::Index(_) | Error::Replay(_)) if self.may_fail => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
     fn time(&self, oracle: &Oracle, when: When) -> u64 {
         let near = |time: u64, by: i8| time.saturating_add_signed(by.into());
         let time = match when {
-            When::Anywhere(at) => oracle.start + at.index((oracle.end - oracle.start) as usize + 1) as u64,
+            When::Anywhere(at) => {
+                oracle.start + at.index((oracle.end - oracle.start) as usize + 1) as u64
+            }
             When::Interval(at, by) => near(at.get(&oracle.intervals).start, by),
-            When::Window(at, by) => near(*at.get(&self.windows[&oracle.log]), by),
+            When::Window(at, by) => near(*at.get(&self.tables.windows[&oracle.log]), by),
             When::Effect(at, by) => near(at.get(&oracle.effects).number, by),
             When::Row(at, by) => near(at.get(&oracle.rows).1.time, by),
             When::First(by) => near(oracle.start, by),
@@ -184,7 +235,7 @@ impl<'a> Scene<'a> {
     }
 
     fn range(&self, oracle: &Oracle, place: Where) -> std::ops::Range<u64> {
-        let writes = &self.writes[&oracle.log];
+        let writes = &self.tables.writes[&oracle.log];
         let address = match writes.is_empty() {
             true => 0x1000_0000,
             false => oracle.effects[*place.near.get(writes)].address,
@@ -205,13 +256,14 @@ impl<'a> Scene<'a> {
                 let memory = self.range(oracle, *place);
                 let found = self.run.writes(from, *direction, memory.clone(), &Cancel::new());
                 let expected = oracle.writes(time, *direction, &memory);
-                self.compare(found.unwrap(), &expected, *count, &context(), |found, expected| {
+                self.compare(found, &expected, *count, &context(), |found, expected| {
                     oracle.is_write(found, expected)
                 });
             }
             What::LastWrite(place) => {
                 let memory = self.range(oracle, *place);
-                let found = self.run.last_write(from, memory.clone(), &Cancel::new()).unwrap();
+                let found = self.run.last_write(from, memory.clone(), &Cancel::new());
+                let Some(found) = self.allowed(found) else { return };
                 let expected = oracle.writes(time, Direction::Backward, &memory);
                 let is_same = match (&found, expected.first()) {
                     (Some(found), Some(expected)) => oracle.is_write(found, expected),
@@ -221,25 +273,27 @@ impl<'a> Scene<'a> {
                 assert!(is_same, "{}, {memory:x?}\n{found:x?}\n{expected:x?}", context());
             }
             What::Executions(addresses, direction, count) => {
-                let code = &self.code[&oracle.log];
+                let code = &self.tables.code[&oracle.log];
                 let addresses: Vec<u64> = (addresses.iter())
                     .map(|(at, is_inside)| self.pc(code, *at) + u64::from(*is_inside))
                     .collect();
                 let found = self.run.executions(from, *direction, &addresses, &Cancel::new());
                 let expected = oracle.executions(time, *direction, &addresses);
                 let same = |found: &_, expected: &_| found == expected;
-                self.compare(found.unwrap(), &expected, *count, &context(), same);
+                self.compare(found, &expected, *count, &context(), same);
             }
             What::Count(at) => {
-                let address = self.pc(&self.code[&oracle.log], *at);
+                let address = self.pc(&self.tables.code[&oracle.log], *at);
                 let expected = oracle.executions(time, Direction::Backward, &[address]).len();
-                let found = self.run.count_executions(from, address).unwrap();
+                let found = self.run.count_executions(from, address);
+                let Some(found) = self.allowed(found) else { return };
                 assert_eq!(found, expected as u64, "{} of {address:#x}", context());
             }
             What::Nth(at, direction, nth) => {
-                let address = self.pc(&self.code[&oracle.log], *at);
+                let address = self.pc(&self.tables.code[&oracle.log], *at);
                 let cancel = Cancel::new();
-                let found = self.run.nth_execution(from, *direction, address, *nth, &cancel).unwrap();
+                let found = self.run.nth_execution(from, *direction, address, *nth, &cancel);
+                let Some(found) = self.allowed(found) else { return };
                 let expected = oracle.executions(time, *direction, &[address]);
                 let expected = expected.get(*nth as usize - 1).copied();
                 assert_eq!(found, expected, "{} of {address:#x}", context());
@@ -249,14 +303,15 @@ impl<'a> Scene<'a> {
                 let found = self.run.rows(from, *direction, filter.clone(), &Cancel::new());
                 let expected = oracle.rows(time, *direction, &filter);
                 let context = format!("{}, {filter:?}", context());
-                self.compare(found.unwrap(), &expected, *count, &context, |found, expected| {
+                self.compare(found, &expected, *count, &context, |found, expected| {
                     found == *expected
                 });
             }
             What::Registers => self.check_registers(from),
             What::Memory(pages) => self.check_memory(oracle, from, pages, &context()),
             What::Maps => {
-                let found = memory::pages_of(&self.run.maps(from).unwrap());
+                let Some(found) = self.allowed(self.run.maps(from)) else { return };
+                let found = memory::pages_of(&found);
                 let replayer = &self.recorded.replayer;
                 let expected = memory::mapped_at(replayer, self.oracles, oracle.log, time);
                 assert!(found == expected, "{}: {}", context(), difference(&found, &expected));
@@ -265,7 +320,8 @@ impl<'a> Scene<'a> {
                 let cancel = Cancel::new();
                 cancel.cancel();
                 let memory = 0..u64::MAX;
-                let mut found = self.run.writes(from, Direction::Backward, memory, &cancel).unwrap();
+                let found = self.run.writes(from, Direction::Backward, memory, &cancel);
+                let Some(mut found) = self.allowed(found) else { return };
                 assert!(matches!(found.next(), Some(Err(Error::Cancelled))), "{}", context());
                 assert!(found.next().is_none(), "{}", context());
             }
@@ -294,16 +350,25 @@ impl<'a> Scene<'a> {
     /// The first answers, and that there are no more if these are all.
     fn compare<T: std::fmt::Debug, E: std::fmt::Debug>(
         &self,
-        found: impl Iterator<Item = Result<T, Error>>,
+        found: Result<impl Iterator<Item = Result<T, Error>>, Error>,
         expected: &[E],
         count: usize,
         context: &str,
         is_same: impl Fn(&T, &E) -> bool,
     ) {
-        let found: Vec<T> = found.take(count).map(Result::unwrap).collect();
+        let Some(all) = self.allowed(found) else { return };
+        let all: Vec<Option<T>> = all.take(count).map(|answer| self.allowed(answer)).collect();
+        let has_failed = all.iter().any(Option::is_none);
+        let found: Vec<T> = all.into_iter().flatten().collect();
         let expected = &expected[..expected.len().min(count)];
         for (index, (found, expected)) in found.iter().zip(expected).enumerate() {
-            assert!(is_same(found, expected), "{context}, answer {index}:\n{found:x?}\n{expected:x?}");
+            assert!(
+                is_same(found, expected),
+                "{context}, answer {index}:\n{found:x?}\n{expected:x?}"
+            );
+        }
+        if has_failed && found.len() < expected.len() {
+            return;
         }
         let next = (found.get(expected.len()), expected.get(found.len()));
         assert_eq!(found.len(), expected.len(), "{context}: {next:x?}");
@@ -315,21 +380,22 @@ impl<'a> Scene<'a> {
         let mut session = replayer.session(moment.log, interval.number).unwrap();
         session.run_to(moment.time).unwrap();
         let mut threads = session.threads().unwrap();
-        let mut found = self.run.threads(moment).unwrap();
+        let Some(mut found) = self.allowed(self.run.threads(moment)) else { return };
         assert_eq!(found.first(), threads.first(), "the one that runs comes first at {moment:?}");
         threads.sort_by_key(|info| info.thread);
         found.sort_by_key(|info| info.thread);
         assert_eq!(found, threads, "{moment:?}");
         for info in &threads {
             let expected = session.registers(Some(info.thread)).unwrap();
-            let found = self.run.registers(moment, Some(info.thread)).unwrap();
+            let found = self.run.registers(moment, Some(info.thread));
+            let Some(found) = self.allowed(found) else { return };
             assert_same_registers(&found, &expected, moment);
         }
-        let running = self.run.registers(moment, None).unwrap();
+        let Some(running) = self.allowed(self.run.registers(moment, None)) else { return };
         assert_eq!((running.thread, running.pc()), (session.thread(), session.pc()));
         let nobody = threads.iter().map(|info| info.thread).max().map_or(1, |thread| thread + 1);
         let error = self.run.registers(moment, Some(nobody));
-        assert!(matches!(error, Err(Error::NoThread { .. })), "{error:?}");
+        assert!(self.may_fail || matches!(error, Err(Error::NoThread { .. })), "{error:?}");
     }
 
     fn check_memory(&self, oracle: &Oracle, moment: Moment, pages: &[(Index, i8)], context: &str) {
@@ -338,7 +404,7 @@ impl<'a> Scene<'a> {
         for (at, by) in pages.iter().filter(|_| !known.is_empty()) {
             let page = at.get(&known).saturating_add_signed(i64::from(*by) * PAGE as i64);
             let Some(expected) = model.0.get(&page) else { continue };
-            let found = self.run.memory(moment, page, PAGE).unwrap();
+            let Some(found) = self.allowed(self.run.memory(moment, page, PAGE)) else { return };
             assert_eq!(found.len() as u64, PAGE, "{context}: page {page:#x} is there");
             for (address, (found, expected)) in (page..).zip(found.iter().zip(&expected[..])) {
                 let is_same = expected.is_none_or(|expected| expected == *found);
@@ -363,5 +429,7 @@ fn difference(found: &memory::Mapped, expected: &memory::Mapped) -> String {
     let pages: BTreeSet<u64> = found.keys().chain(expected.keys()).copied().collect();
     let differ = pages.into_iter().filter(|page| found.get(page) != expected.get(page));
     let first = differ.take(5);
-    first.map(|page| format!("{page:#x} {:x?} {:x?}\n", found.get(&page), expected.get(&page))).collect()
+    first
+        .map(|page| format!("{page:#x} {:x?} {:x?}\n", found.get(&page), expected.get(&page)))
+        .collect()
 }

@@ -19,11 +19,11 @@ use retro_testkit::corpus::Guest;
 use retro_testkit::programs::scratch::Scratch;
 use retro_testkit::{compare, recordings};
 
-/// A recorded run. The recording goes when this is dropped.
+/// A recorded run. The recording goes when this is dropped, unless it is somebody else's.
 pub struct Recorded {
     pub replayer: Replayer,
     pub directory: PathBuf,
-    _scratch: Scratch,
+    _scratch: Option<Scratch>,
 }
 
 impl Recorded {
@@ -44,7 +44,13 @@ impl Recorded {
         record.status().unwrap();
         let recording = recordings::wait_for(&directory, Duration::from_secs(60));
         let replayer = Replayer::open(recording, engine());
-        Recorded { replayer, directory, _scratch: scratch }
+        Recorded { replayer, directory, _scratch: Some(scratch) }
+    }
+
+    /// A recording that somebody else has made, and keeps.
+    pub fn existing(directory: PathBuf) -> Recorded {
+        let recording = Recording::open(&directory).unwrap();
+        Recorded { replayer: Replayer::open(recording, engine()), directory, _scratch: None }
     }
 
     /// Where its index is.

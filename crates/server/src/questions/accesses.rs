@@ -20,9 +20,11 @@ use crate::service::CallContext;
 const VALUE_LIMIT: usize = 256;
 
 pub(super) fn add(methods: Methods<Run>) -> Methods<Run> {
-    methods
-        .add("locate.writes", "Writes to memory, by the program and by the kernel.", writes)
-        .add("locate.executions", "Executions of an instruction, a function's first one, or a line.", executions)
+    methods.add("locate.writes", "Writes to memory, by the program and by the kernel.", writes).add(
+        "locate.executions",
+        "Executions of an instruction, a function's first one, or a line.",
+        executions,
+    )
 }
 
 search_params! {
@@ -132,7 +134,8 @@ fn executions(
         })
     };
     if let (Some(nth), [address]) = (search.nth_of_all(), &addresses[..]) {
-        let found = run.nth_execution(search.asked(), search.way(), *address, nth, search.cancel())?;
+        let found =
+            run.nth_execution(search.asked(), search.way(), *address, nth, search.cancel())?;
         return Ok(search.only(found.map(describe).transpose()?));
     }
     let found = run.executions(search.from(), search.way(), &addresses, search.cancel())?;

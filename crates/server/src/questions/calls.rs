@@ -103,7 +103,9 @@ fn calls(run: &Run, params: CallsParams, context: &CallContext) -> Answer<Page<F
             few_enough(entries.len())?;
             entries
         }
-        (None, address) => Target { address, ..Target::default() }.addresses(run, search.asked())?,
+        (None, address) => {
+            Target { address, ..Target::default() }.addresses(run, search.asked())?
+        }
         _ => return Err(super::failure::invalid("give \"function\" or \"address\"")),
     };
     let describe = |execution: Execution| {
@@ -126,7 +128,8 @@ fn calls(run: &Run, params: CallsParams, context: &CallContext) -> Answer<Page<F
         })
     };
     if let (Some(nth), [address]) = (search.nth_of_all(), &addresses[..]) {
-        let found = run.nth_execution(search.asked(), search.way(), *address, nth, search.cancel())?;
+        let found =
+            run.nth_execution(search.asked(), search.way(), *address, nth, search.cancel())?;
         return Ok(search.only(found.map(describe).transpose()?));
     }
     let found = run.executions(search.from(), search.way(), &addresses, search.cancel())?;
@@ -160,7 +163,11 @@ fn result(state: &State, thread: u32, pc: u64) -> Answer<CallResult> {
 }
 
 /// The type of what a function returns, and the value as text if it can be told.
-fn typed_result(scope: &FrameScope<'_>, function: &str, rax: u64) -> Option<(String, Option<String>)> {
+fn typed_result(
+    scope: &FrameScope<'_>,
+    function: &str,
+    rax: u64,
+) -> Option<(String, Option<String>)> {
     let function = scope.variable(None, function).ok().flatten()?;
     let stripped = function.ty.strip();
     let Kind::Function(signature) = stripped.kind() else { return None };

@@ -9,7 +9,9 @@ use super::Answer;
 use super::calls::ThreadMoment;
 use super::failure::{at_most, invalid};
 use super::state::WriterKind;
-use super::wire::{Address, Direction, Place, ProcessNumber, SyscallName, Time, hex, moment, thread_at};
+use super::wire::{
+    Address, Direction, Place, ProcessNumber, SyscallName, Time, hex, moment, thread_at,
+};
 use crate::methods::Methods;
 use crate::paging::{Page, PageRequest};
 use crate::service::{CallContext, MethodError};
@@ -25,7 +27,11 @@ const VALUE_LIMIT: usize = 256;
 
 pub(super) fn add(methods: Methods<Run>) -> Methods<Run> {
     methods
-        .add("step", "Steps of a thread, by instructions or lines, into, over or out of calls.", step)
+        .add(
+            "step",
+            "Steps of a thread, by instructions or lines, into, over or out of calls.",
+            step,
+        )
         .add("goto", "Where a query in the language of `goto` leads to.", goto)
 }
 

@@ -26,8 +26,16 @@ const SEARCH_LIMIT: u32 = 1000;
 
 pub(super) fn add(methods: Methods<Run>) -> Methods<Run> {
     methods
-        .add("symbols.functions", "The functions of a name, also where they are inlined.", functions)
-        .add("symbols.search", "Functions with a text in their names, the most similar first.", search)
+        .add(
+            "symbols.functions",
+            "The functions of a name, also where they are inlined.",
+            functions,
+        )
+        .add(
+            "symbols.search",
+            "Functions with a text in their names, the most similar first.",
+            search,
+        )
         .add("symbols.line", "The code of a source line.", line)
         .add("source.read", "Lines of a source file of the program.", read)
 }
@@ -151,7 +159,11 @@ fn search(
         (Reverse((last == params.text, last.starts_with(&params.text))), name.len())
     };
     found.sort_by(|one, other| {
-        (rank(&one.name), &one.name, one.address).cmp(&(rank(&other.name), &other.name, other.address))
+        (rank(&one.name), &one.name, one.address).cmp(&(
+            rank(&other.name),
+            &other.name,
+            other.address,
+        ))
     });
     let shown = found.into_iter().take(limit as usize).map(|symbol| FoundFunction {
         source: symbols.source_of(log, time, symbol.address).as_ref().map(SourceLine::from),

@@ -33,7 +33,7 @@ pub(super) fn add(methods: Methods<Run>) -> Methods<Run> {
         .add("locate.syscalls", "System calls, with their results.", syscalls)
         .add("locate.signals", "Signals that were delivered.", signals)
         .add("locate.maps", "Changes of the address space.", maps)
-        .add("locate.threads", "Beginnings and ends of threads.", threads)
+        .add("locate.threads", "Beginnings and ends of threads. The first thread begins and ends with its process and is not told.", threads)
         .add("locate.forks", "Children that were made.", forks)
 }
 
@@ -98,7 +98,11 @@ struct SyscallEnd {
     error: Option<u64>,
 }
 
-fn syscalls(run: &Run, params: SyscallsParams, context: &CallContext) -> Answer<Page<FoundSyscall>> {
+fn syscalls(
+    run: &Run,
+    params: SyscallsParams,
+    context: &CallContext,
+) -> Answer<Page<FoundSyscall>> {
     let search = params.search(run, context)?;
     let number = match (&params.name, params.number) {
         (Some(name), None) => Some(syscall_number(name)?),
@@ -327,7 +331,11 @@ struct FoundMapChange {
     moved_from: Option<Address>,
 }
 
-fn maps(run: &Run, params: MapChangesParams, context: &CallContext) -> Answer<Page<FoundMapChange>> {
+fn maps(
+    run: &Run,
+    params: MapChangesParams,
+    context: &CallContext,
+) -> Answer<Page<FoundMapChange>> {
     let search = params.search(run, context)?;
     let wanted = KINDS.iter().find(|(kind, _)| Some(*kind) == params.kind);
     let number = wanted.map(|(_, kind)| *kind as u32);
@@ -346,15 +354,13 @@ fn maps(run: &Run, params: MapChangesParams, context: &CallContext) -> Answer<Pa
         let named = KINDS.iter().find(|(_, known)| *known == kind);
         let has_rights = matches!(kind, MapKind::Map | MapKind::Protect);
         let is_file = kind == MapKind::Map && file != 0;
-        let path = if is_file { file_at(run, Moment { log, time: row.time }, start)? } else { None };
+        let path =
+            if is_file { file_at(run, Moment { log, time: row.time }, start)? } else { None };
         Ok(FoundMapChange {
             time: Time(row.time),
             thread: row.thread,
             kind: named.map_or(MapChangeKind::Map, |(name, _)| *name),
-            memory: AddressRange {
-                start: Address(start),
-                end: Address(start.saturating_add(len)),
-            },
+            memory: AddressRange { start: Address(start), end: Address(start.saturating_add(len)) },
             permissions: has_rights.then(|| permissions(prot, flags)),
             file: path,
             offset: is_file.then_some(Address(offset)),

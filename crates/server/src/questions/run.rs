@@ -19,9 +19,11 @@ use crate::service::CallContext;
 const FIRST_PROCESSES: usize = 100;
 
 pub(super) fn add(methods: Methods<Run>) -> Methods<Run> {
-    methods
-        .add("run.info", "What was recorded, and how much of it is indexed.", run_info)
-        .add("process.list", "The processes of the run.", process_list)
+    methods.add("run.info", "What was recorded, and how much of it is indexed.", run_info).add(
+        "process.list",
+        "The processes of the run.",
+        process_list,
+    )
 }
 
 /// No parameters.
@@ -201,7 +203,8 @@ fn run_info(run: &Run, _: RunInfoParams, _: &CallContext) -> Answer<RunInfo> {
     let head = recording.head();
     let processes = recording.processes();
     let times = processes.iter().map(|process| process.summary.time);
-    let created = Duration::new(head.created_seconds, 0) + nanoseconds(head.created_nanoseconds.into());
+    let created =
+        Duration::new(head.created_seconds, 0) + nanoseconds(head.created_nanoseconds.into());
     Ok(RunInfo {
         command: head.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         directory: head.directory.to_string_lossy().into_owned(),

@@ -244,7 +244,9 @@ impl<'a> Search<'a> {
         let (start, end) = (self.process.start, self.process.end);
         let (done, all) = match self.direction {
             Direction::Forward => (number.abs_diff(self.asked.time), end.abs_diff(self.asked.time)),
-            Direction::Backward => (self.asked.time.abs_diff(number), self.asked.time.abs_diff(start)),
+            Direction::Backward => {
+                (self.asked.time.abs_diff(number), self.asked.time.abs_diff(start))
+            }
         };
         self.context.progress(done, Some(all));
     }
@@ -253,7 +255,9 @@ impl<'a> Search<'a> {
 /// The position behind something that was found after another.
 fn follow(last: Option<Position>, number: u64) -> Position {
     match last {
-        Some(last) if last.number == number => Position { number, given: last.given.saturating_add(1) },
+        Some(last) if last.number == number => {
+            Position { number, given: last.given.saturating_add(1) }
+        }
         _ => Position { number, given: 1 },
     }
 }

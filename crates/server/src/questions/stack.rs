@@ -1,6 +1,6 @@
 //! Call stacks and the variables of their frames.
 
-use retro_query::symbols::{Frame, FormatOptions, FrameScope, StackEnd, Variable, VariableKind};
+use retro_query::symbols::{FormatOptions, Frame, FrameScope, StackEnd, Variable, VariableKind};
 use retro_query::{Named, Run, ThreadStack};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -183,7 +183,8 @@ fn stack(run: &Run, params: StackParams, context: &CallContext) -> Answer<Stack>
     let wanted = (params.first as usize).saturating_add(limit as usize);
     let stack = state.stack(params.thread, wanted)?;
     let mut frames = Vec::new();
-    for (index, frame) in stack.frames().iter().enumerate().take(wanted).skip(params.first as usize) {
+    for (index, frame) in stack.frames().iter().enumerate().take(wanted).skip(params.first as usize)
+    {
         context.cancel().check()?;
         context.progress(frames.len() as u64, Some(limit.into()));
         frames.push(describe(&stack, index, frame, &params, context)?);

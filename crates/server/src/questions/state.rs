@@ -10,12 +10,10 @@ use retro_query::{Moment, Run, Write, Writer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Answer;
 use super::failure::{at_most, invalid};
 use super::vectors::{WideRegister, wide_registers};
-use super::wire::{
-    Address, AddressRange, Place, ProcessNumber, SyscallName, Time, hex, moment,
-};
-use super::Answer;
+use super::wire::{Address, AddressRange, Place, ProcessNumber, SyscallName, Time, hex, moment};
 use crate::methods::Methods;
 use crate::paging::{Page, PageRequest};
 use crate::service::CallContext;
@@ -271,7 +269,10 @@ fn last_writes(
     // What the last write to a range did not cover is asked for again, part by part.
     let mut open = vec![start..end];
     while let Some(range) = open.pop() {
-        context.progress(params.length - open.iter().map(|part| part.end - part.start).sum::<u64>(), None);
+        context.progress(
+            params.length - open.iter().map(|part| part.end - part.start).sum::<u64>(),
+            None,
+        );
         let write = run.last_write(moment, range.clone(), context.cancel().flag())?;
         let covered = match &write {
             Some(write) => {

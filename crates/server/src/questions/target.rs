@@ -52,7 +52,9 @@ impl Target<'_> {
 /// An error if a name means too much.
 pub(super) fn few_enough(addresses: usize) -> Answer<()> {
     if addresses > ADDRESSES_LIMIT {
-        return Err(invalid(format!("this is the code at {addresses} addresses: be more specific")));
+        return Err(invalid(format!(
+            "this is the code at {addresses} addresses: be more specific"
+        )));
     }
     Ok(())
 }
@@ -64,7 +66,9 @@ pub(super) fn functions_named(
     name: &str,
 ) -> Answer<(Vec<FunctionCode>, Moment)> {
     check_name(name)?;
-    let no_function = || format!("no function {name:?} is known; symbols.search finds functions by parts of names");
+    let no_function = || {
+        format!("no function {name:?} is known; symbols.search finds functions by parts of names")
+    };
     found_at(run, moment, no_function, |Moment { log, time }| {
         run.symbols().functions_named(log, time, name)
     })
@@ -78,7 +82,8 @@ pub(super) fn code_of_line(
     line: u32,
 ) -> Answer<Vec<LineCode>> {
     check_name(file)?;
-    let no_line = || format!("there is no code for line {line} or any behind it in a file {file:?}");
+    let no_line =
+        || format!("there is no code for line {line} or any behind it in a file {file:?}");
     let found = found_at(run, moment, no_line, |Moment { log, time }| {
         run.symbols().code_of_line(log, time, file, line)
     });

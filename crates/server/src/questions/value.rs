@@ -23,9 +23,11 @@ const PARTS_LIMIT: u32 = 1000;
 const PATH_LIMIT: u64 = 64;
 
 pub(super) fn add(methods: Methods<Run>) -> Methods<Run> {
-    methods
-        .add("evaluate", "The value of an expression in a frame.", evaluate)
-        .add("expand", "Some parts of the value of an expression, or of a part of it.", expand)
+    methods.add("evaluate", "The value of an expression in a frame.", evaluate).add(
+        "expand",
+        "Some parts of the value of an expression, or of a part of it.",
+        expand,
+    )
 }
 
 /// A value.

@@ -78,7 +78,8 @@ pub(super) fn wide_registers(image: &[u8]) -> Vec<WideRegister> {
 
 fn decode(image: &[u8], layout: &Layout) -> Vec<WideRegister> {
     let mut all = Vec::new();
-    let mut add = |name: String, bytes: &[u8]| all.push(WideRegister { name, value: number(bytes) });
+    let mut add =
+        |name: String, bytes: &[u8]| all.push(WideRegister { name, value: number(bytes) });
     for index in 0..16 {
         let Some(low) = bytes_at(image, XMM + 16 * index, 16) else { break };
         let mut bytes = low.to_vec();
@@ -92,7 +93,9 @@ fn decode(image: &[u8], layout: &Layout) -> Vec<WideRegister> {
         add(format!("{name}{index}"), &bytes);
     }
     for index in 0..16 {
-        let Some(bytes) = layout.high_zmm.and_then(|part| part_of(image, part, index)) else { break };
+        let Some(bytes) = layout.high_zmm.and_then(|part| part_of(image, part, index)) else {
+            break;
+        };
         add(format!("zmm{}", 16 + index), &bytes);
     }
     for index in 0..8 {

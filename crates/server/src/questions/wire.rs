@@ -19,7 +19,9 @@ use super::Answer;
 pub(super) struct ProcessNumber(pub u64);
 
 /// A moment of a process: so many instructions have been executed, and everything up to there has happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub(super) struct Time(pub u64);
 

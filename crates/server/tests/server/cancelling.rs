@@ -29,7 +29,8 @@ fn a_long_search_is_cancelled_at_once() {
         client.send(&request(1, "goto", params.clone()));
     }
     let begun = Instant::now();
-    let depth = client.call(&request(2, "call.depth", json!({ "process": 0, "time": recorded.end() / 2 })));
+    let depth =
+        client.call(&request(2, "call.depth", json!({ "process": 0, "time": recorded.end() / 2 })));
     assert!(depth["result"]["depth"].is_u64(), "{depth}");
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }

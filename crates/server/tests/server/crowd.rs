@@ -48,7 +48,10 @@ fn questions(recorded: &Recorded) -> Vec<(&'static str, Value, Value)> {
             ("stack", at(time, json!({ "limit": 20, "arguments": "none" }))),
             ("maps", at(time, json!({}))),
             ("evaluate", at(time, json!({ "expression": "counter" }))),
-            ("locate.writes", at(time, json!({ "expression": "counter", "limit": 5, "direction": backward }))),
+            (
+                "locate.writes",
+                at(time, json!({ "expression": "counter", "limit": 5, "direction": backward })),
+            ),
             ("locate.executions", at(time, json!({ "function": "mix", "nth": 100 }))),
             ("locate.syscalls", at(time, json!({ "limit": 5, "direction": backward }))),
             ("step", at(time, json!({ "unit": "instruction", "calls": "into", "count": 10 }))),

@@ -14,7 +14,12 @@ use crate::clients::{Client, Http, request};
 use crate::layout::pretty;
 use crate::recorded::{Recorded, ledger};
 
-const BEGIN: &str = "<!-- What follows is written by crates/server/tests/server/documented.rs. -->\n";
+const BEGIN: &str =
+    "<!-- What follows is written by crates/server/tests/server/documented.rs. -->\n";
+
+/// Parameters that the document describes once for all, of all methods and of searches.
+const COMMON: [&str; 4] = ["process", "time", "limit", "cursor"];
+const OF_SEARCHES: [&str; 4] = ["direction", "thread", "until", "nth"];
 
 /// What process ids, and the directory of the program, are in the document.
 const PID: u64 = 4711;
@@ -33,7 +38,8 @@ fn examples(ledger: &Recorded) -> Vec<(&'static str, Value)> {
     // After the prologue of the second call, in front of the subtraction.
     let inside = ledger.ask_at("step", second, json!({}))["time"].as_u64().unwrap();
     let accounts = ledger.ask_at("evaluate", 0, json!({ "expression": "&accounts" }));
-    let accounts = accounts["text"].as_str().unwrap().split(' ').find(|word| word.starts_with("0x"));
+    let accounts =
+        accounts["text"].as_str().unwrap().split(' ').find(|word| word.starts_with("0x"));
     let accounts = accounts.unwrap().to_owned();
     let end = ledger.end();
     let at = |time: u64, mut others: Value| {
@@ -57,10 +63,19 @@ fn examples(ledger: &Recorded) -> Vec<(&'static str, Value)> {
         ("symbols.search", at(0, json!({ "text": "al", "limit": 2 }))),
         ("symbols.line", at(0, json!({ "file": "ledger.c", "line": 47 }))),
         ("source.read", at(0, json!({ "path": "ledger.c", "first": 45, "count": 3 }))),
-        ("locate.writes", at(end, json!({ "direction": "backward", "expression": "accounts[1].balance", "limit": 1 }))),
+        (
+            "locate.writes",
+            at(
+                end,
+                json!({ "direction": "backward", "expression": "accounts[1].balance", "limit": 1 }),
+            ),
+        ),
         ("locate.executions", at(0, json!({ "file": "ledger.c", "line": 56, "nth": 3 }))),
         ("locate.calls", at(0, json!({ "function": "transfer", "results": true }))),
-        ("locate.returns", at(end, json!({ "direction": "backward", "function": "sum", "calls": true }))),
+        (
+            "locate.returns",
+            at(end, json!({ "direction": "backward", "function": "sum", "calls": true })),
+        ),
         ("locate.syscalls", at(0, json!({ "name": "write" }))),
         ("locate.signals", at(0, json!({}))),
         ("locate.maps", at(end, json!({ "direction": "backward", "limit": 2 }))),
@@ -72,7 +87,10 @@ fn examples(ledger: &Recorded) -> Vec<(&'static str, Value)> {
         ("call.end", at(inside, json!({}))),
         ("call.depth", at(inside, json!({}))),
         ("step", at(inside, json!({ "direction": "backward", "calls": "out" }))),
-        ("goto", at(end, json!({ "query": "end backward store accounts[1].balance where newval < 0" }))),
+        (
+            "goto",
+            at(end, json!({ "query": "end backward store accounts[1].balance where newval < 0" })),
+        ),
         ("disassemble", at(inside, json!({ "before": 2, "count": 3 }))),
     ]
 }
@@ -94,7 +112,10 @@ fn the_document_is_up_to_date() {
         return;
     }
     for (line, (written, now)) in written.lines().zip(now.lines()).enumerate() {
-        assert_eq!(written, now, "line {line} behind the mark; RETRO_BLESS=1 writes docs/protocol.md");
+        assert_eq!(
+            written, now,
+            "line {line} behind the mark; RETRO_BLESS=1 writes docs/protocol.md"
+        );
     }
     assert_eq!(written.len(), now.len());
 }
@@ -122,7 +143,7 @@ fn methods_section(ledger: &Recorded) -> String {
     text
 }
 
-/// A list of the parameters of a method: those that are required first.
+/// A list of the parameters of a method that are its own: those that are required first.
 fn parameters(schema: &Value, method: &str) -> String {
     let resolve = |value: &Value| match value["$ref"].as_str() {
         Some(reference) => schema.pointer(&reference[1..]).unwrap().clone(),
@@ -133,7 +154,9 @@ fn parameters(schema: &Value, method: &str) -> String {
     let required = params["required"].as_array().cloned().unwrap_or_default();
     let is_required = |name: &str| required.iter().any(|known| known == name);
     let mut names: Vec<&String> = properties.keys().collect();
-    names.sort_by_key(|name| (!is_required(name), name.as_str() != "process", name.as_str() != "time"));
+    names.sort_by_key(|name| {
+        (!is_required(name), name.as_str() != "process", name.as_str() != "time")
+    });
     let line = |name: &String| {
         let property = &properties[name];
         let own = property["description"].as_str().map(str::to_owned);
@@ -187,7 +210,8 @@ impl Tidy {
             (_, Value::String(text)) => json!(self.text(text)),
             (_, Value::Array(items)) => items.iter().map(|item| self.value(name, item)).collect(),
             (_, Value::Object(members)) => {
-                let tidied = members.iter().map(|(name, value)| (name.clone(), self.value(name, value)));
+                let tidied =
+                    members.iter().map(|(name, value)| (name.clone(), self.value(name, value)));
                 Value::Object(tidied.collect::<Map<String, Value>>())
             }
             _ => value.clone(),

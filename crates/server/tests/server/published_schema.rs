@@ -36,7 +36,9 @@ fn servers_describe_themselves() {
 
 #[test]
 fn every_reference_leads_somewhere() {
-    for document in [schema_document(&methods(Default::default())), schema_document(ledger().service())] {
+    for document in
+        [schema_document(&methods(Default::default())), schema_document(ledger().service())]
+    {
         let mut references = Vec::new();
         gather_references(&document, &mut references);
         assert!(!references.is_empty());

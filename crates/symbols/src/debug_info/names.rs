@@ -12,14 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gimli::{
-    AttributeValue, DW_AT_abstract_origin, DW_AT_const_value, DW_AT_declaration, DW_AT_inline,
-    DW_AT_linkage_name, DW_AT_location, DW_AT_low_pc, DW_AT_name, DW_AT_ranges,
-    DW_AT_specification, DW_OP_GNU_addr_index, DW_OP_addr, DW_OP_addrx, DW_TAG_base_type,
-    DW_TAG_enumerator, DW_TAG_member, DW_TAG_module, DW_TAG_namespace, DW_TAG_subprogram,
-    DW_TAG_typedef, DW_TAG_unspecified_type, DW_TAG_variable, DwTag, EntriesRaw, Reader as _,
-    UnitOffset,
-};
+use gimli::{AttributeValue, DwTag, EntriesRaw, Reader as _, UnitOffset};
 
 use super::scopes::is_namespace_or_type;
 use super::units::DebugUnit;
@@ -171,13 +164,13 @@ impl Names {
 impl DebugInfo {
     /// The name of an entry alone, which may stand in the one that it completes.
     pub(crate) fn name_of(&self, entry: &EntryRef) -> Option<String> {
-        self.text_of(entry, |name| name == DW_AT_name)
+        self.text_of(entry, |name| name == gimli::DW_AT_name)
     }
 
     /// The name of a function as the linker knows it.
     pub(crate) fn linkage_name_of(&self, entry: &EntryRef) -> Option<String> {
         self.text_of(entry, |name| {
-            name == DW_AT_linkage_name || name == gimli::DW_AT_MIPS_linkage_name
+            name == gimli::DW_AT_linkage_name || name == gimli::DW_AT_MIPS_linkage_name
         })
     }
 
@@ -207,7 +200,7 @@ impl DebugInfo {
     fn component(&self, entry: &EntryRef) -> String {
         self.name_of(entry).unwrap_or_else(|| {
             let read = entry.unit.unit().entry(entry.offset);
-            let is_namespace = read.is_ok_and(|read| read.tag() == DW_TAG_namespace);
+            let is_namespace = read.is_ok_and(|read| read.tag() == gimli::DW_TAG_namespace);
             if is_namespace { "(anonymous namespace)" } else { "(anonymous)" }.to_string()
         })
     }
@@ -216,8 +209,8 @@ impl DebugInfo {
     fn completed_by(&self, entry: &EntryRef) -> Option<EntryRef> {
         let read = entry.unit.unit().entry(entry.offset).ok()?;
         let next = read
-            .attr_value(DW_AT_specification)
-            .or_else(|| read.attr_value(DW_AT_abstract_origin))?;
+            .attr_value(gimli::DW_AT_specification)
+            .or_else(|| read.attr_value(gimli::DW_AT_abstract_origin))?;
         self.resolve(&entry.unit, next)
     }
 
@@ -308,23 +301,23 @@ impl Summary {
         let mut summary = Summary::default();
         for &specification in attributes {
             match specification.name() {
-                DW_AT_name => {
+                gimli::DW_AT_name => {
                     let value = entries.read_attribute(specification)?.value();
                     let name = unit.unit_ref().attr_string(value)?;
                     summary.name = Some(sum_of(base_of(&name.to_slice()?)));
                 }
-                DW_AT_specification | DW_AT_abstract_origin => {
+                gimli::DW_AT_specification | gimli::DW_AT_abstract_origin => {
                     summary.refers_to = Some(entries.read_attribute(specification)?.value());
                 }
-                DW_AT_location => {
+                gimli::DW_AT_location => {
                     let value = entries.read_attribute(specification)?.value();
                     summary.is_fixed = is_fixed(&value);
                 }
                 name => {
-                    summary.is_declaration |= name == DW_AT_declaration;
-                    summary.is_inline |= name == DW_AT_inline;
-                    summary.has_code |= name == DW_AT_low_pc || name == DW_AT_ranges;
-                    summary.has_constant |= name == DW_AT_const_value;
+                    summary.is_declaration |= name == gimli::DW_AT_declaration;
+                    summary.is_inline |= name == gimli::DW_AT_inline;
+                    summary.has_code |= name == gimli::DW_AT_low_pc || name == gimli::DW_AT_ranges;
+                    summary.has_constant |= name == gimli::DW_AT_const_value;
                     entries.skip_attributes(&[specification])?;
                 }
             }
@@ -335,15 +328,15 @@ impl Summary {
     fn kind(&self, tag: DwTag) -> Option<EntryKind> {
         match tag {
             // Of what was compiled as one with others, the entry says nothing about its code.
-            DW_TAG_subprogram => {
+            gimli::DW_TAG_subprogram => {
                 let is_defined = self.has_code || self.is_inline || !self.is_declaration;
                 is_defined.then_some(EntryKind::Function)
             }
-            DW_TAG_variable | DW_TAG_member => {
+            gimli::DW_TAG_variable | gimli::DW_TAG_member => {
                 (self.is_fixed || self.has_constant).then_some(EntryKind::Variable)
             }
-            DW_TAG_enumerator => Some(EntryKind::Enumerator),
-            DW_TAG_namespace | DW_TAG_module => None,
+            gimli::DW_TAG_enumerator => Some(EntryKind::Enumerator),
+            gimli::DW_TAG_namespace | gimli::DW_TAG_module => None,
             _ => (!self.is_declaration && self.name.is_some()).then_some(EntryKind::Type),
         }
     }
@@ -362,8 +355,9 @@ impl Summary {
 fn is_fixed(location: &AttributeValue<Bytes>) -> bool {
     let AttributeValue::Exprloc(expression) = location else { return false };
     let Ok(bytes) = expression.0.to_slice() else { return false };
-    let is_address =
-        |code: u8| [DW_OP_addr.0, DW_OP_addrx.0, DW_OP_GNU_addr_index.0].contains(&code);
+    let is_address = |code: u8| {
+        [gimli::DW_OP_addr.0, gimli::DW_OP_addrx.0, gimli::DW_OP_GNU_addr_index.0].contains(&code)
+    };
     match bytes.first() {
         Some(&code) if is_address(code) => true,
         // A constant, then its meaning as an offset for the thread.
@@ -377,17 +371,17 @@ fn is_fixed(location: &AttributeValue<Bytes>) -> bool {
 fn is_listed(tag: DwTag) -> bool {
     matches!(
         tag,
-        DW_TAG_variable
-            | DW_TAG_member
-            | DW_TAG_enumerator
-            | DW_TAG_base_type
-            | DW_TAG_typedef
-            | DW_TAG_unspecified_type
+        gimli::DW_TAG_variable
+            | gimli::DW_TAG_member
+            | gimli::DW_TAG_enumerator
+            | gimli::DW_TAG_base_type
+            | gimli::DW_TAG_typedef
+            | gimli::DW_TAG_unspecified_type
     )
 }
 
 fn is_scope(tag: DwTag) -> bool {
-    tag == DW_TAG_subprogram || is_namespace_or_type(tag)
+    tag == gimli::DW_TAG_subprogram || is_namespace_or_type(tag)
 }
 
 /// A name without its template arguments.

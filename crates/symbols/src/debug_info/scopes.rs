@@ -5,13 +5,7 @@
 
 use std::collections::HashMap;
 
-use gimli::{
-    AttributeValue, DW_AT_call_column, DW_AT_call_file, DW_AT_call_line, DW_AT_high_pc,
-    DW_AT_low_pc, DW_AT_ranges, DW_TAG_catch_block, DW_TAG_class_type, DW_TAG_enumeration_type,
-    DW_TAG_inlined_subroutine, DW_TAG_interface_type, DW_TAG_lexical_block, DW_TAG_module,
-    DW_TAG_namespace, DW_TAG_structure_type, DW_TAG_subprogram, DW_TAG_try_block,
-    DW_TAG_union_type, DebuggingInformationEntry, DwTag, UnitOffset,
-};
+use gimli::{AttributeValue, DebuggingInformationEntry, DwTag, UnitOffset};
 
 use super::Bytes;
 use super::units::DebugUnit;
@@ -21,6 +15,9 @@ const RANGES_LIMIT: usize = 1 << 20;
 
 /// Ranges of one scope that are looked at.
 const SCOPE_RANGES_LIMIT: usize = 1 << 12;
+
+/// Entries and ranges of one function that are looked at for an address.
+const WORK_LIMIT: usize = 1 << 18;
 
 /// Functions before an address that are asked whether they reach it: with several ranges they interleave.
 const NEIGHBOURS: usize = 16;
@@ -83,29 +80,62 @@ impl DebugUnit {
         let Some(function) = self.function_at(address) else { return Vec::new() };
         let mut scopes = vec![Scope { offset: function, kind: ScopeKind::Function }];
         // Damage ends the walk; what was found until there is right.
-        let _ = self.walk(function, |entry| {
-            let kind = kind_of(entry.tag())?;
-            self.ranges_of(entry).any(|range| (range.begin..range.end).contains(&address)).then(
-                || {
-                    scopes.push(Scope { offset: entry.offset(), kind });
-                },
-            )
-        });
+        let _ = self.gather_scopes(function, address, &mut scopes);
         scopes
+    }
+
+    /// Walks through a function; what is in a scope that does not have the address is passed over.
+    fn gather_scopes(
+        &self,
+        function: UnitOffset,
+        address: u64,
+        scopes: &mut Vec<Scope>,
+    ) -> gimli::Result<()> {
+        let mut entries = self.unit().entries_raw(Some(function))?;
+        let mut entry = DebuggingInformationEntry::null();
+        entries.read_entry(&mut entry)?;
+        let mut passed: Option<isize> = None;
+        let mut work = 0;
+        while !entries.is_empty() && entries.next_depth() > 0 && work < WORK_LIMIT {
+            work += 1;
+            let depth = entries.next_depth();
+            passed = passed.filter(|over| depth > *over);
+            if passed.is_some() {
+                skip_entry(&mut entries)?;
+                continue;
+            }
+            if !entries.read_entry(&mut entry)? {
+                continue;
+            }
+            let Some(kind) = kind_of(entry.tag()) else { continue };
+            // What has no code of its own may have something in it that has.
+            if !entry.has_attr(gimli::DW_AT_low_pc) && !entry.has_attr(gimli::DW_AT_ranges) {
+                continue;
+            }
+            let mut ranges = self.ranges_of(&entry).inspect(|_| work += 1);
+            if ranges.any(|range| (range.begin..range.end).contains(&address)) {
+                scopes.push(Scope { offset: entry.offset(), kind });
+            } else {
+                passed = Some(depth);
+            }
+        }
+        Ok(())
     }
 
     /// Where the function of a scope that is inlined is called.
     pub(crate) fn inlined_call(&self, scope: UnitOffset) -> Option<InlinedCall> {
         let entry = self.unit().entry(scope).ok()?;
         let number = |name| entry.attr_value(name).and_then(|value| value.udata_value());
-        let file = match entry.attr_value(DW_AT_call_file) {
+        let file = match entry.attr_value(gimli::DW_AT_call_file) {
             Some(AttributeValue::FileIndex(file)) => file,
             other => other.and_then(|value| value.udata_value()).unwrap_or(0),
         };
         Some(InlinedCall {
             file,
-            line: number(DW_AT_call_line).and_then(|line| line.try_into().ok()).unwrap_or(0),
-            column: number(DW_AT_call_column).and_then(|line| line.try_into().ok()).unwrap_or(0),
+            line: number(gimli::DW_AT_call_line).and_then(|line| line.try_into().ok()).unwrap_or(0),
+            column: number(gimli::DW_AT_call_column)
+                .and_then(|line| line.try_into().ok())
+                .unwrap_or(0),
         })
     }
 
@@ -119,36 +149,6 @@ impl DebugUnit {
             .take(SCOPE_RANGES_LIMIT)
             // Code that the linker dropped is left at address 0.
             .filter(|range| range.begin != 0 && range.begin < range.end)
-    }
-
-    /// Visits what is within an entry, in order. Where `visit` gives nothing for a scope with a range of its own, what
-    /// is in it is passed over; other entries are no obstacle.
-    pub(crate) fn walk(
-        &self,
-        root: UnitOffset,
-        mut visit: impl FnMut(&DebuggingInformationEntry<Bytes>) -> Option<()>,
-    ) -> gimli::Result<()> {
-        let mut entries = self.unit().entries_raw(Some(root))?;
-        let mut entry = DebuggingInformationEntry::null();
-        let mut passed: Option<isize> = None;
-        let mut is_root = true;
-        while !entries.is_empty() {
-            let depth = entries.next_depth();
-            if !is_root && depth <= 0 {
-                break;
-            }
-            if passed.is_some_and(|over| depth <= over) {
-                passed = None;
-            }
-            if !entries_read(&mut entries, &mut entry, is_root || passed.is_some())? || is_root {
-                is_root = false;
-                continue;
-            }
-            if passed.is_none() && kind_of(entry.tag()).is_some() && visit(&entry).is_none() {
-                passed = Some(depth);
-            }
-        }
-        Ok(())
     }
 
     /// The namespace or type that a function, a namespace or a type is in.
@@ -175,7 +175,7 @@ impl DebugUnit {
             let Some(abbreviation) = entries.read_abbreviation()? else { continue };
             let attributes = abbreviation.attributes();
             let opens_names = is_namespace_or_type(abbreviation.tag());
-            if opens_names || abbreviation.tag() == DW_TAG_subprogram {
+            if opens_names || abbreviation.tag() == gimli::DW_TAG_subprogram {
                 around.truncate(around.partition_point(|(outer, _)| *outer < depth));
                 if let Some((_, parent)) = around.last()
                     && parents.len() < RANGES_LIMIT
@@ -187,10 +187,13 @@ impl DebugUnit {
                 }
             }
             let has_code = attributes.iter().any(|attribute| {
-                matches!(attribute.name(), DW_AT_low_pc | DW_AT_high_pc | DW_AT_ranges)
+                matches!(
+                    attribute.name(),
+                    gimli::DW_AT_low_pc | gimli::DW_AT_high_pc | gimli::DW_AT_ranges
+                )
             });
             entries.skip_attributes(attributes)?;
-            if abbreviation.tag() != DW_TAG_subprogram || !has_code {
+            if abbreviation.tag() != gimli::DW_TAG_subprogram || !has_code {
                 continue;
             }
             self.unit().entries_raw(Some(offset))?.read_entry(&mut entry)?;
@@ -209,36 +212,30 @@ impl DebugUnit {
 pub(super) fn is_namespace_or_type(tag: DwTag) -> bool {
     matches!(
         tag,
-        DW_TAG_namespace
-            | DW_TAG_module
-            | DW_TAG_structure_type
-            | DW_TAG_class_type
-            | DW_TAG_union_type
-            | DW_TAG_interface_type
-            | DW_TAG_enumeration_type
+        gimli::DW_TAG_namespace
+            | gimli::DW_TAG_module
+            | gimli::DW_TAG_structure_type
+            | gimli::DW_TAG_class_type
+            | gimli::DW_TAG_union_type
+            | gimli::DW_TAG_interface_type
+            | gimli::DW_TAG_enumeration_type
     )
 }
 
-/// Reads the next entry, or passes over it. False if there is none to look at.
-fn entries_read(
-    entries: &mut gimli::EntriesRaw<Bytes>,
-    entry: &mut DebuggingInformationEntry<Bytes>,
-    is_passed: bool,
-) -> gimli::Result<bool> {
-    if !is_passed {
-        return entries.read_entry(entry);
-    }
+fn skip_entry(entries: &mut gimli::EntriesRaw<Bytes>) -> gimli::Result<()> {
     if let Some(abbreviation) = entries.read_abbreviation()? {
         entries.skip_attributes(abbreviation.attributes())?;
     }
-    Ok(false)
+    Ok(())
 }
 
 /// What opens a scope within a function. A function in a function has its own address, and is no part of the outer.
 fn kind_of(tag: DwTag) -> Option<ScopeKind> {
     match tag {
-        DW_TAG_inlined_subroutine => Some(ScopeKind::Inlined),
-        DW_TAG_lexical_block | DW_TAG_try_block | DW_TAG_catch_block => Some(ScopeKind::Block),
+        gimli::DW_TAG_inlined_subroutine => Some(ScopeKind::Inlined),
+        gimli::DW_TAG_lexical_block | gimli::DW_TAG_try_block | gimli::DW_TAG_catch_block => {
+            Some(ScopeKind::Block)
+        }
         _ => None,
     }
 }

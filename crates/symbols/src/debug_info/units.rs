@@ -52,11 +52,6 @@ impl DebugUnit {
         DebugUnit { number, home, dwarf, unit, skeleton: None, functions: OnceLock::new() }
     }
 
-    /// The sections that this unit refers to.
-    pub(crate) fn dwarf(&self) -> &Dwarf<Bytes> {
-        &self.dwarf
-    }
-
     /// The unit with its entries.
     pub(crate) fn unit(&self) -> &Unit<Bytes> {
         &self.unit

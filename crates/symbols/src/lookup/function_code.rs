@@ -6,10 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gimli::{
-    AttributeValue, DW_AT_abstract_origin, DW_AT_entry_pc, DW_TAG_inlined_subroutine,
-    DW_TAG_subprogram, DebuggingInformationEntry, UnitOffset,
-};
+use gimli::{AttributeValue, DebuggingInformationEntry, UnitOffset};
 
 use super::name_pattern::NamePattern;
 use super::prologue;
@@ -219,11 +216,11 @@ impl InlinedFunctions {
         while !entries.is_empty() && found.len() < FOUND_LIMIT {
             let offset = entries.next_offset();
             let Some(abbreviation) = entries.read_abbreviation()? else { continue };
-            if abbreviation.tag() == DW_TAG_subprogram {
+            if abbreviation.tag() == gimli::DW_TAG_subprogram {
                 caller = offset;
             }
             entries.skip_attributes(abbreviation.attributes())?;
-            if abbreviation.tag() != DW_TAG_inlined_subroutine {
+            if abbreviation.tag() != gimli::DW_TAG_inlined_subroutine {
                 continue;
             }
             unit.unit().entries_raw(Some(offset))?.read_entry(&mut entry)?;
@@ -245,7 +242,7 @@ impl InlinedFunctions {
         unit: &Arc<DebugUnit>,
         instance: &DebuggingInformationEntry<Bytes>,
     ) -> Option<Arc<str>> {
-        let key = match instance.attr_value(DW_AT_abstract_origin)? {
+        let key = match instance.attr_value(gimli::DW_AT_abstract_origin)? {
             // Most are of the same unit, and need not be followed.
             AttributeValue::UnitRef(offset) => (unit.number(), offset.0),
             origin => {
@@ -265,10 +262,11 @@ fn code_of(
     let ranges: Vec<Range<u64>> =
         unit.ranges_of(entry).map(|range| range.begin..range.end).collect();
     let first = ranges.first()?.start;
-    let entry = entry.attr_value(DW_AT_entry_pc).and_then(|value| match value.udata_value() {
-        Some(distance) => first.checked_add(distance),
-        None => unit.unit_ref().attr_address(value).ok().flatten(),
-    });
+    let entry =
+        entry.attr_value(gimli::DW_AT_entry_pc).and_then(|value| match value.udata_value() {
+            Some(distance) => first.checked_add(distance),
+            None => unit.unit_ref().attr_address(value).ok().flatten(),
+        });
     let entry = entry.filter(|at| ranges.iter().any(|range| range.contains(at)));
     Some((entry.unwrap_or(first), ranges))
 }

@@ -19,6 +19,12 @@ const LISTING_LIMIT: Duration = Duration::from_secs(20);
 /// Rows of one line that are looked at.
 const ROWS_LIMIT: usize = 1 << 14;
 
+/// Rows of one line without a gap.
+const NEIGHBOURS: usize = 256;
+
+/// How long the functions may be searched for that a line is in.
+const SEARCH_LIMIT: Duration = Duration::from_secs(5);
+
 /// The code of a line in one function.
 #[derive(Clone, Debug)]
 pub struct LineCode {
@@ -124,7 +130,8 @@ impl ObjectFile {
         found: &mut Vec<LineCode>,
     ) {
         let mut by_function: BTreeMap<Option<usize>, LineCode> = BTreeMap::new();
-        for row in rows {
+        let deadline = Instant::now() + SEARCH_LIMIT;
+        for row in rows.iter().take_while(|_| Instant::now() < deadline) {
             let code = by_function.entry(innermost(unit, row.start)).or_insert_with(|| LineCode {
                 source: table.source(unit, row),
                 is_exact,
@@ -168,13 +175,13 @@ impl ObjectFile {
                     && innermost(&unit, other.start) == function
             };
             let mut range = row.start..row.end;
-            for before in rows[..at].iter().rev().take(ROWS_LIMIT) {
+            for before in rows[..at].iter().rev().take(NEIGHBOURS) {
                 if before.end != range.start || !belongs(before) {
                     break;
                 }
                 range.start = before.start;
             }
-            for after in rows[at + 1..].iter().take(ROWS_LIMIT) {
+            for after in rows[at + 1..].iter().take(NEIGHBOURS) {
                 if after.start != range.end || !belongs(after) {
                     break;
                 }

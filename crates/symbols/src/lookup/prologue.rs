@@ -5,10 +5,7 @@
 //! where variables are at every instruction when it optimises, and nothing needs to be passed over; else, the body
 //! begins with the first row of the line table behind `push %rbp; mov %rsp, %rbp`.
 
-use gimli::{
-    DW_AT_location, DW_AT_producer, DW_FORM_loclistx, DW_FORM_sec_offset, DW_TAG_formal_parameter,
-    DW_TAG_variable, Reader as _,
-};
+use gimli::Reader as _;
 
 use crate::debug_info::DebugUnit;
 use crate::lines::Row;
@@ -67,7 +64,7 @@ fn frame_end(file: &ObjectFile, start: u64) -> Option<u64> {
 
 fn is_of_llvm(unit: &DebugUnit) -> bool {
     let root = unit.unit().entry(unit.unit().header.root_offset()).ok();
-    let producer = root.and_then(|root| root.attr_value(DW_AT_producer));
+    let producer = root.and_then(|root| root.attr_value(gimli::DW_AT_producer));
     let text = producer.and_then(|producer| unit.unit_ref().attr_string(producer).ok());
     text.and_then(|text| text.to_slice().ok().map(|bytes| bytes.into_owned()))
         .is_some_and(|text| text.windows(5).any(|part| part == b"clang" || part == b"rustc"))
@@ -77,10 +74,10 @@ fn is_of_llvm(unit: &DebugUnit) -> bool {
 fn tells_all_locations(unit: &DebugUnit) -> bool {
     let abbreviations = &unit.unit().abbreviations;
     let all = (1..ABBREVIATIONS_LIMIT).map_while(|code| abbreviations.get(code));
-    all.filter(|kind| matches!(kind.tag(), DW_TAG_variable | DW_TAG_formal_parameter))
+    all.filter(|kind| matches!(kind.tag(), gimli::DW_TAG_variable | gimli::DW_TAG_formal_parameter))
         .flat_map(|kind| kind.attributes())
         .any(|attribute| {
-            attribute.name() == DW_AT_location
-                && matches!(attribute.form(), DW_FORM_sec_offset | DW_FORM_loclistx)
+            attribute.name() == gimli::DW_AT_location
+                && matches!(attribute.form(), gimli::DW_FORM_sec_offset | gimli::DW_FORM_loclistx)
         })
 }

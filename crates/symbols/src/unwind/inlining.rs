@@ -24,8 +24,6 @@ pub(crate) struct CodeFrame {
     pub(crate) source: Option<Source>,
     /// Its code stands in that of the next.
     pub(crate) is_inlined: bool,
-    /// What describes it.
-    pub(crate) scope: Option<EntryRef>,
 }
 
 /// Answers that were given.
@@ -58,7 +56,7 @@ impl ObjectFile {
         described.unwrap_or_else(|| {
             let function = self.function(address).map(|(_, name)| name);
             let source = self.line(address);
-            vec![CodeFrame { function, source, is_inlined: false, scope: None }]
+            vec![CodeFrame { function, source, is_inlined: false }]
         })
     }
 
@@ -77,7 +75,6 @@ impl ObjectFile {
                 function: name.or_else(|| self.function(address).map(|(_, name)| name)),
                 source: source.take(),
                 is_inlined,
-                scope: Some(scope),
             });
             let call = is_inlined.then(|| unit.inlined_call(offset)).flatten();
             source = call.filter(|call| call.line != 0).map(|call| Source {

@@ -1,0 +1,277 @@
+//! Questions about programs of other kinds: without debug information, stripped, in C++ and Rust, with threads, signals and
+//! children.
+
+use serde_json::Value;
+
+use crate::query::{CRASH, Recorded, line_of};
+
+fn functions(stack: &Value) -> Vec<&str> {
+    stack["frames"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|frame| frame["function"].as_str())
+        .collect()
+}
+
+#[test]
+fn without_debug_information_there_are_names_and_addresses() {
+    let recorded = Recorded::new("query-plain", "plain.c", CRASH, &["cc", "-O0", "-fno-builtin"]);
+    let stack = recorded.object(&["bt"]);
+    assert_eq!(functions(&stack)[..2], ["read_value", "main"]);
+    assert!(stack["frames"][0].get("line").is_none());
+    assert_eq!(recorded.objects(&["calls", "add"]).len(), 10);
+    assert_eq!(recorded.objects(&["calls", "add"])[9]["returned"]["rax"], "0x37");
+    assert_eq!(recorded.object(&["executions", "add", "--count"])["count"], 10);
+    let total = recorded.object(&["x", "/dw", "&total"]);
+    let total = total["memory"].as_str().unwrap();
+    assert_eq!(recorded.objects(&["history", &format!("{total},4"), "--limit", "all"]).len(), 1010);
+    let writes = recorded.ask(&["last-write", &format!("{total},4")]);
+    assert!(writes.contains("by main+0x"), "{writes}");
+    assert!(recorded.complaint(&["source"]).contains("no line numbers"));
+    assert!(recorded.complaint(&["executions", "plain.c:12"]).contains("compiled with -g"));
+}
+
+#[test]
+fn stripped_programs_have_addresses() {
+    let recorded =
+        Recorded::new("query-stripped", "bare.c", CRASH, &["cc", "-s", "-O0", "-fno-builtin"]);
+    let stack = recorded.object(&["bt"]);
+    let address = stack["frames"][0]["address"].as_str().unwrap();
+    assert!(stack["frames"].as_array().unwrap().len() >= 2);
+    assert!(recorded.ask(&["bt"]).starts_with(&format!("#0  {address} in ")), "{stack}");
+    assert_eq!(
+        recorded.objects(&["executions", address]).len(),
+        0,
+        "it has not been executed at the end"
+    );
+    assert!(recorded.complaint(&["calls", "add"]).contains("no function `add`"));
+    assert!(recorded.ask(&["x", "/2xg", "$rsp"]).starts_with("0x"));
+    assert!(recorded.complaint(&["print", "total"]).contains("total"));
+}
+
+#[test]
+fn classes_of_cpp() {
+    const SOURCE: &str = r#"
+#include <stdexcept>
+#include <string>
+#include <vector>
+namespace shapes {
+struct Shape {
+    virtual ~Shape() {}
+    virtual double area(double scale) const = 0;
+};
+struct Square : Shape {
+    double side;
+    explicit Square(double side) : side(side) {}
+    double area(double scale) const override { return side * side * scale; }
+};
+template <typename T> T twice(T value) { return value + value; }
+}
+int main() {
+    std::vector<int> numbers;
+    for (int i = 0; i < 5; i++) numbers.push_back(shapes::twice(i));
+    std::string text = "hello";
+    text += ", world";
+    shapes::Square square(3);
+    const shapes::Shape &shape = square;
+    double sum = 0;
+    for (double scale : {1.0, 2.0, 0.5}) sum += shape.area(scale);
+    try { throw std::runtime_error("x"); } catch (const std::exception &) { sum += 1; }
+    return static_cast<int>(sum) + static_cast<int>(numbers.size());
+}
+"#;
+    let recorded = Recorded::new("query-cpp", "shapes.cpp", SOURCE, &["g++", "-g", "-O0"]);
+    let calls = recorded.objects(&["calls", "Square::area"]);
+    assert_eq!(calls.len(), 3);
+    let results: Vec<&str> =
+        calls.iter().map(|call| call["returned"]["value"].as_str().unwrap()).collect();
+    assert_eq!(results, ["9", "18", "4.5"]);
+    assert_eq!(calls[1]["arguments"][1]["value"], "2");
+    assert!(calls[0]["function"].as_str().unwrap().contains("shapes::Square::area"));
+    assert_eq!(recorded.objects(&["calls", "twice<int>"]).len(), 5);
+    let last = format!("shapes.cpp:{}", line_of(SOURCE, "return static_cast"));
+    let at = recorded.objects(&["executions", &last, "--limit", "1"])[0]["time"].to_string();
+    assert_eq!(recorded.ask(&["print", "text", "--at", &at]), "\"hello, world\"\n");
+    assert!(recorded.ask(&["print", "numbers", "--at", &at]).contains("{0, 2, 4, 6, 8}"));
+    assert_eq!(recorded.ask(&["print", "sum", "--at", &at]), "32.5\n");
+    let writes = recorded.objects(&["history", "sum", "--at", &at]);
+    let values: Vec<&str> = writes.iter().map(|write| write["new"].as_str().unwrap()).collect();
+    assert_eq!(values, ["0", "9", "27", "31.5", "32.5"]);
+}
+
+#[test]
+fn values_of_rust() {
+    const SOURCE: &str = r#"
+#[derive(Clone, Copy)]
+struct Point { x: i64, y: i64 }
+enum Shape { Dot(Point), Line { from: Point, to: Point } }
+#[inline(never)]
+fn length(shape: &Shape) -> i64 {
+    match shape {
+        Shape::Dot(_) => 0,
+        Shape::Line { from, to } => (to.x - from.x).abs() + (to.y - from.y).abs(),
+    }
+}
+fn main() {
+    let origin = Point { x: 0, y: 0 };
+    let shapes = vec![Shape::Dot(origin), Shape::Line { from: origin, to: Point { x: 3, y: 4 } }];
+    let total: i64 = shapes.iter().map(length).sum();
+    let name = String::from("seven");
+    std::process::exit(if total == 7 && name.len() == 5 { 0 } else { 1 });
+}
+"#;
+    let compiler = ["rustc", "-g", "-C", "opt-level=0", "--edition", "2024", "-A", "warnings"];
+    let recorded = Recorded::new("query-rust", "shapes.rs", SOURCE, &compiler);
+    let calls = recorded.objects(&["calls", "length"]);
+    let results: Vec<&str> =
+        calls.iter().map(|call| call["returned"]["value"].as_str().unwrap()).collect();
+    assert_eq!(results, ["0", "7"]);
+    let line = format!("shapes.rs:{}", line_of(SOURCE, "std::process::exit"));
+    let at = recorded.objects(&["executions", &line, "--limit", "1"])[0]["time"].to_string();
+    assert_eq!(recorded.ask(&["print", "total", "--at", &at]), "7\n");
+    assert!(recorded.ask(&["print", "name", "--at", &at]).contains("\"seven\""));
+    assert!(recorded.ask(&["print", "shapes", "--at", &at]).contains("Line"));
+}
+
+#[test]
+fn threads_have_stacks_and_writes_of_their_own() {
+    const SOURCE: &str = r#"
+#include <pthread.h>
+static long counts[2];
+static pthread_barrier_t barrier;
+static void *count(void *which)
+{
+    for (int i = 0; i < 100; i++)
+        counts[(long)which]++;
+    pthread_barrier_wait(&barrier);
+    return which;
+}
+int main(void)
+{
+    pthread_t threads[2];
+    pthread_barrier_init(&barrier, 0, 3);
+    for (long i = 0; i < 2; i++)
+        pthread_create(&threads[i], 0, count, (void *)i);
+    pthread_barrier_wait(&barrier);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], 0);
+    return counts[0] + counts[1] != 200;
+}
+"#;
+    let recorded =
+        Recorded::new("query-threads", "threads.c", SOURCE, &["cc", "-g", "-O0", "-pthread"]);
+    let mut writers = Vec::new();
+    for element in ["counts[0]", "counts[1]"] {
+        let writes = recorded.objects(&["history", element, "--limit", "all", "--at", "end"]);
+        assert_eq!(writes.len(), 100);
+        assert!(writes.iter().all(|write| write["thread"] == writes[0]["thread"]));
+        writers.push(writes[0]["thread"].as_u64().unwrap());
+    }
+    assert_ne!(writers[0], writers[1]);
+    let both = recorded.objects(&["history", "counts", "--limit", "all"]);
+    assert_eq!(both.len(), 200);
+    assert_eq!(both[199]["new"], "{100, 100}");
+    // Wherever it is looked, each thread is somewhere.
+    let calls = recorded.objects(&["calls", "count"]);
+    assert_eq!(calls.len(), 2);
+    let last = recorded.objects(&["history", "counts", "--limit", "1"])[0]["time"].to_string();
+    let threads = recorded.objects(&["threads", "--at", &last]);
+    assert!(threads.len() >= 2, "{threads:?}");
+    let running = threads.iter().find(|thread| thread["running"] == true).unwrap();
+    assert_eq!(running["function"], "count");
+    let main = threads
+        .iter()
+        .find(|thread| !writers.contains(&thread["thread"].as_u64().unwrap()))
+        .unwrap();
+    let stack = recorded.object(&["bt", "--at", &last, "--thread", &main["thread"].to_string()]);
+    assert!(functions(&stack).contains(&"main"), "{stack}");
+    let all = recorded.objects(&["bt", "--at", &last, "--all-threads"]);
+    assert_eq!(all.len(), threads.len());
+    let one = writers[0].to_string();
+    assert_eq!(recorded.objects(&["calls", "count", "--thread", &one]).len(), 1);
+    let exited = recorded.objects(&["syscalls", "--thread", &one, "--limit", "all"]);
+    assert!(exited.iter().all(|call| call["thread"] == writers[0]) && !exited.is_empty());
+    let waited = recorded.ask(&["threads", "--at", &last]);
+    assert!(waited.contains("* "), "{waited}");
+}
+
+#[test]
+fn handlers_of_signals_are_on_the_stack() {
+    const SOURCE: &str = r#"
+#include <signal.h>
+#include <unistd.h>
+static volatile int seen;
+static void handle(int number)
+{
+    seen = number;
+}
+static void provoke(void)
+{
+    raise(SIGUSR1);
+}
+int main(void)
+{
+    signal(SIGUSR1, handle);
+    provoke();
+    return seen != SIGUSR1;
+}
+"#;
+    let recorded = Recorded::new("query-signals", "signals.c", SOURCE, &["cc", "-g", "-O0"]);
+    let signals = recorded.objects(&["signals"]);
+    assert_eq!(signals.len(), 1);
+    assert_eq!(
+        (&signals[0]["name"], &signals[0]["handler"]["function"]),
+        (&"SIGUSR1".into(), &"handle".into())
+    );
+    let write = recorded.object(&["last-write", "seen"]);
+    let stack = write["stack"].as_array().unwrap();
+    assert!(stack.iter().any(|frame| frame["signal_frame"] == true), "{write}");
+    assert_eq!(stack[0]["function"], "handle");
+    let named: Vec<&str> = stack.iter().filter_map(|frame| frame["function"].as_str()).collect();
+    assert!(named.contains(&"provoke") && named.contains(&"main"), "{named:?}");
+    assert!(recorded.ask(&["last-write", "seen"]).contains("<signal handler called>"));
+    assert!(recorded.ask(&["signals"]).contains("SIGUSR1"));
+}
+
+#[test]
+fn the_process_that_crashed_is_asked_unless_another_is_named() {
+    const SOURCE: &str = r#"
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static int generation;
+static void fail(void)
+{
+    generation = 2;
+    abort();
+}
+int main(void)
+{
+    generation = 1;
+    if (fork() == 0)
+        fail();
+    int status;
+    wait(&status);
+    return 0;
+}
+"#;
+    let recorded = Recorded::new("query-fork", "fork.c", SOURCE, &["cc", "-g", "-O0"]);
+    let stack = recorded.object(&["bt"]);
+    assert_eq!(stack["log"], 1);
+    let named = functions(&stack);
+    assert!(
+        named.contains(&"abort") && named.contains(&"fail") && named.contains(&"main"),
+        "{named:?}"
+    );
+    assert_eq!(recorded.ask(&["print", "generation"]), "2\n");
+    assert_eq!(recorded.ask(&["print", "generation", "--process", "0"]), "1\n");
+    // What the parent wrote before is seen by the child, and is not a write of its own.
+    let start = recorded.object(&["print", "generation", "--at", "start"]);
+    assert_eq!((&start["log"], &start["value"]), (&1.into(), &"1".into()));
+    assert_eq!(recorded.objects(&["history", "generation"]).len(), 1);
+    let info = recorded.object(&["info"]);
+    let pid = info["processes"][1]["pid"].to_string();
+    assert_eq!(recorded.object(&["bt", "--process", &pid])["log"], 1);
+    assert!(recorded.complaint(&["bt", "--process", "424242424"]).contains("it has 0 (pid "));
+}
