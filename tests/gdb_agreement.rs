@@ -2,7 +2,7 @@
 //!
 //! gdb cannot be taken to a moment of a recording, but a core file can ([`retro_query::core_file`]): a program is recorded
 //! and indexed, moments are picked at random (always the same ones), each is written as a core file, and gdb tells what it
-//! sees there. Both must agree on every frame of every thread (function, line, address, the registers that calls keep), on the
+//! sees there. (Before the program's own first instruction gdb does not know yet which libraries there are.) Both must agree on every frame of every thread (function, line, address, the registers that calls keep), on the
 //! variables of the innermost frames, and on expressions made of them. What may differ, and why, is in
 //! [`agreement::Understood`].
 //!
@@ -90,12 +90,13 @@ fn compare(name: &str, place: &Place, command: Command) {
     let program = PathBuf::from(command.get_program());
     let recorded = Recorded::new(place.path(), command);
     let process = recorded.run.process(0).unwrap();
-    let mut gdb = Gdb::start(&program);
+    let mut gdb = Gdb::start(place.path(), &program);
     let mut random = Random(name.len() as u64);
     let mut tally = Tally::new(name);
     let core = place.path().join("core");
+    let start = recorded.program_start();
     for _ in 0..moments {
-        let time = process.start + random.below(process.end - process.start);
+        let time = start + random.below(process.end - start);
         let moment = Moment { log: 0, time };
         let file = fs::File::create(&core).unwrap();
         core_file::write(&recorded.run, moment, std::io::BufWriter::new(file), &Cancel::new())

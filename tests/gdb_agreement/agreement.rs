@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use retro_query::symbols::{FormatOptions, Frame, TreeOptions};
 use retro_query::{State, ThreadStack};
 
-use crate::gdb::{Observed, ObservedFrame, ObservedThread, ObservedValue};
+use crate::gdb::{Observed, ObservedFrame, ObservedThread, ObservedValue, Trait};
 
 /// Frames of a thread that `observe.py` looks at.
 const FRAMES: usize = 100;
@@ -22,8 +22,12 @@ const KEPT: [(&str, u16); 7] =
 pub enum Understood {
     /// gdb does not know what a parameter was when its function was called; the run does.
     EntryValue,
-    /// A function that has called another in its last instruction is no more; gdb guesses that it was there.
+    /// gdb takes registers that a called function may change for unchanged, and shows what that function has in them.
+    ClobberedRegister,
+    /// A function that has called another in its last instruction is no more; gdb infers that it was there.
     TailCall,
+    /// gdb lists variables of blocks that the compiler has removed, some of them twice; none has a value.
+    VanishedVariable,
 }
 
 /// What was compared, and what was different.
@@ -35,6 +39,16 @@ pub struct Tally {
     expressions: usize,
     understood: BTreeMap<Understood, usize>,
     differences: Vec<String>,
+}
+
+/// What a value that the compiler has not kept looks like.
+const OPTIMIZED_OUT: &str = "<optimized out>";
+
+impl ObservedValue {
+    fn is_optimized_out(&self) -> bool {
+        let is_error = |error: &String| error == "value has been optimized out";
+        self.text.as_deref() == Some(OPTIMIZED_OUT) || self.error.as_ref().is_some_and(is_error)
+    }
 }
 
 /// How values look in `observe.py`.
@@ -111,21 +125,38 @@ impl Tally {
     ) {
         let Some(observed) = &observed.variables else { return };
         let ours = stack.locals(index, &as_gdb()).unwrap();
-        let mut ours: Vec<(String, String)> =
-            ours.into_iter().map(|local| (local.name, local.value)).collect();
-        let mut theirs: Vec<(&String, &ObservedValue)> =
-            observed.iter().map(|(name, value)| (name, value)).collect();
-        ours.sort();
-        theirs.sort_by_key(|(name, value)| (*name, value.text.clone()));
-        let our_names: Vec<&str> = ours.iter().map(|(name, _)| name.as_str()).collect();
-        let their_names: Vec<&str> = theirs.iter().map(|(name, _)| name.as_str()).collect();
-        if our_names != their_names {
-            self.differ(format!("{place}: variables {our_names:?}, gdb has {their_names:?}"));
-            return;
+        let mut ours_by_name: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for local in &ours {
+            ours_by_name.entry(&local.name).or_default().push(&local.value);
         }
-        for ((name, ours), (_, theirs)) in ours.iter().zip(theirs) {
-            self.variables += 1;
-            self.compare_values(&format!("{place}: {name}"), Ok(ours), theirs);
+        let mut theirs_by_name: BTreeMap<&str, Vec<&ObservedValue>> = BTreeMap::new();
+        for (name, value) in observed {
+            theirs_by_name.entry(name).or_default().push(value);
+        }
+        for name in ours_by_name.keys().filter(|name| !theirs_by_name.contains_key(*name)) {
+            self.differ(format!("{place}: gdb has no {name}"));
+        }
+        for (name, mut theirs) in theirs_by_name {
+            let mut ours = ours_by_name.remove(name).unwrap_or_default();
+            while theirs.len() > ours.len()
+                && let Some(vanished) = theirs.iter().rposition(|value| value.is_optimized_out())
+            {
+                theirs.remove(vanished);
+                self.understand(Understood::VanishedVariable);
+            }
+            if ours.len() != theirs.len() {
+                self.differ(format!(
+                    "{place}: {} variables {name}, gdb has {}",
+                    ours.len(),
+                    theirs.len()
+                ));
+            }
+            ours.sort_unstable();
+            theirs.sort_by(|one, other| one.text.cmp(&other.text));
+            for (ours, theirs) in ours.iter().zip(theirs) {
+                self.variables += 1;
+                self.compare_values(&format!("{place}: {name}"), Ok(ours), theirs);
+            }
         }
     }
 
@@ -146,13 +177,22 @@ impl Tally {
     }
 
     fn compare_values(&mut self, place: &str, ours: Result<&str, &str>, theirs: &ObservedValue) {
+        let is_optimized_out = ours.is_ok_and(|ours| ours == OPTIMIZED_OUT);
         match (ours, &theirs.text, &theirs.error) {
             (Ok(ours), Some(theirs), _) if ours == theirs => {}
             // Each has its own words for what there is not.
             (Err(_), _, Some(_)) => {}
-            (Err(_), Some(text), _) if text == "<optimized out>" => {}
-            (Ok(text), _, Some(_)) if text == "<optimized out>" => {}
-            (Ok(_), Some(_), _) if theirs.entry => self.understand(Understood::EntryValue),
+            (Ok(_), _, Some(_)) if is_optimized_out => {}
+            (Ok(ours), _, Some(error)) if ours.contains(error) => {}
+            (Err(_), _, _) if theirs.is_optimized_out() => {}
+            (Ok(_), _, _) if theirs.r#trait == Some(Trait::Entry) && theirs.is_optimized_out() => {
+                self.understand(Understood::EntryValue);
+            }
+            _ if theirs.r#trait == Some(Trait::Clobbered)
+                && (ours.is_err() || is_optimized_out) =>
+            {
+                self.understand(Understood::ClobberedRegister);
+            }
             (ours, text, error) => {
                 let theirs = text.as_ref().or(error.as_ref());
                 self.differ(format!(

@@ -1,8 +1,9 @@
 //! A gdb that looks at core files.
 
 use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde::Deserialize;
@@ -35,9 +36,17 @@ pub struct ObservedFrame {
 pub struct ObservedValue {
     pub text: Option<String>,
     pub error: Option<String>,
-    /// Whether it depends on what a parameter was when its function was called.
-    #[serde(default)]
-    pub entry: bool,
+    pub r#trait: Option<Trait>,
+}
+
+/// What makes it hard to know a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Trait {
+    /// It depends on what a parameter was when its function was called.
+    Entry,
+    /// It was in a register that a called function may have changed.
+    Clobbered,
 }
 
 /// A gdb that is at work.
@@ -45,10 +54,13 @@ pub struct Gdb {
     process: Child,
     questions: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
+    complaints: PathBuf,
 }
 
 impl Gdb {
-    pub fn start(program: &Path) -> Gdb {
+    /// Starts one in a directory.
+    pub fn start(place: &Path, program: &Path) -> Gdb {
+        let complaints = place.join("gdb-complaints");
         let script =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/gdb_agreement/observe.py");
         let mut process = Command::new("gdb")
@@ -66,19 +78,22 @@ impl Gdb {
             .arg(program)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(File::create(&complaints).unwrap())
             .spawn()
             .expect("gdb, with Python, is what this test compares with: install it");
         let questions = process.stdin.take();
         let answers = BufReader::new(process.stdout.take().unwrap());
-        Gdb { process, questions, answers }
+        Gdb { process, questions, answers, complaints }
     }
 
     pub fn look_at(&mut self, core: &Path) -> Observed {
         writeln!(self.questions.as_ref().unwrap(), "{}", core.display()).unwrap();
         loop {
             let mut line = String::new();
-            assert!(self.answers.read_line(&mut line).unwrap() > 0, "gdb has ended");
+            if self.answers.read_line(&mut line).unwrap() == 0 {
+                let complaints = fs::read_to_string(&self.complaints).unwrap_or_default();
+                panic!("gdb has ended: {complaints}");
+            }
             // Whatever else gdb says is no JSON.
             if line.starts_with("{\"threads\"") {
                 return serde_json::from_str(&line)

@@ -2,9 +2,11 @@
 #
 # {"threads": [{"thread": 7, "frames": [FRAME, ...]}, ...]}, the thread that runs first.
 # FRAME: {"kind", "pc", "function", "file", "line", "registers": {...}, "variables": [[name, value], ...] or null,
-#         "expressions": [[text, value], ...]}; a value is {"text"} or {"error"}, and "entry" if gdb needs a value that a
-# parameter had when its function was called.
+#         "expressions": [[text, value], ...]}; a value is {"text"} or {"error"}, with "trait" if it is of a variable that is
+# hard to know: "entry" if it is where a parameter was when its function was called, "clobbered" if it is in a register that
+# the called function may have changed.
 import json
+import re
 import sys
 
 import gdb
@@ -15,6 +17,8 @@ LOOKED_INTO = 5
 # Variables of a frame that expressions are made of, and expressions of a frame.
 VARIABLES = 40
 EXPRESSIONS = 24
+RANGE = re.compile(r"Range (0x[0-9a-f]+)-(0x[0-9a-f]+): ((?:.|\n(?!  Range))*)")
+CLOBBERED = re.compile(r"\$(rax|rcx|rdx|rsi|rdi|r8|r9|r10|r11|xmm\d+)\b")
 REGISTERS = ["rsp", "rbp", "rbx", "r12", "r13", "r14", "r15"]
 
 KINDS = {gdb.INLINE_FRAME: "inlined", gdb.SIGTRAMP_FRAME: "signal", gdb.TAILCALL_FRAME: "tail call"}
@@ -48,31 +52,46 @@ def symbols(frame):
         return None
     found = []
     while block is not None:
-        found.extend(symbol for symbol in block if symbol.is_variable or symbol.is_argument)
+        found.extend(symbol for symbol in block if symbol.is_variable and symbol.addr_class != gdb.SYMBOL_LOC_LABEL
+                     or symbol.is_argument)
         if block.function is not None:
             break
         block = block.superblock
     return found
 
 
-def variables(frame, found):
-    result = []
-    for symbol in found:
-        value = shown(lambda: symbol.value(frame))
-        if "<optimized out>" in value.get("text", ""):
-            value["entry"] = symbol.name in dependent_on_entry(frame)
-        result.append([symbol.name, value])
-    return result
-
-
-def dependent_on_entry(frame):
-    """Names of variables that are where they were when their function was called."""
-    pc = frame.pc() - (0 if frame.newer() is None else 1)
+def location(frame, symbol):
+    """Where a variable is, in gdb's words."""
+    pc = frame.pc() - (0 if frame.newer() is None or frame.newer().type() == gdb.SIGTRAMP_FRAME else 1)
     try:
-        lines = gdb.execute("info scope *%d" % pc, to_string=True).split("Symbol ")
+        text = gdb.execute("info address " + symbol.name, to_string=True)
     except gdb.error:
-        return []
-    return [line.split(" ", 1)[0] for line in lines if "entry_value" in line]
+        return ""
+    for start, end, where in RANGE.findall(text):
+        if int(start, 16) <= pc < int(end, 16):
+            return where
+    return "" if RANGE.search(text) else text
+
+
+def trait(frame, symbol):
+    """What makes it hard to know a variable, if something does."""
+    where = location(frame, symbol)
+    if "entry_value" in where:
+        return "entry"
+    if CLOBBERED.search(where) and not is_innermost(frame):
+        return "clobbered"
+    return None
+
+
+def is_innermost(frame):
+    newer = frame.newer()
+    while newer is not None and newer.type() == gdb.INLINE_FRAME:
+        newer = newer.newer()
+    return newer is None or newer.type() == gdb.SIGTRAMP_FRAME
+
+
+def variables(frame, found, traits):
+    return [[symbol.name, dict(shown(lambda: symbol.value(frame)), trait=traits.get(symbol.name))] for symbol in found]
 
 
 def expressions_of(name, type, is_rust):
@@ -133,14 +152,15 @@ def named_fields(type):
     return [name for name in names if name.replace("_", "a").isalnum() and not name[0].isdigit()][:4]
 
 
-def expressions(found, is_rust):
+def expressions(found, traits, is_rust):
     result, seen = [], set()
     for symbol in found[:VARIABLES]:
         if symbol.name in seen or symbol.type is None:
             continue
         seen.add(symbol.name)
         for text in expressions_of(symbol.name, symbol.type, is_rust):
-            result.append([text, shown(lambda: gdb.parse_and_eval(text))])
+            value = shown(lambda: gdb.parse_and_eval(text))
+            result.append([text, dict(value, trait=traits.get(symbol.name))])
     # As many of each variable as there is room for.
     return result[::max(1, -(-len(result) // EXPRESSIONS))]
 
@@ -161,8 +181,9 @@ def observed(frame, look_into):
     if found is not None:
         frame.select()
         is_rust = gdb.parameter("language") == "rust" or frame.function() is not None and "rust" in language()
-        result["variables"] = variables(frame, found)
-        result["expressions"] = expressions(found, is_rust)
+        traits = {symbol.name: trait(frame, symbol) for symbol in found}
+        result["variables"] = variables(frame, found, traits)
+        result["expressions"] = expressions(found, traits, is_rust)
     return result
 
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use retro_cli::engine_file::EngineFile;
 use retro_index::build::{self, Unwatched};
-use retro_query::{Options, Run};
+use retro_query::{Cancel, Direction, Moment, Options, Run};
 use retro_recording::Recording;
 use retro_testkit::{compare, recordings};
 
@@ -26,8 +26,7 @@ impl Recorded {
             std::env::var_os("RETRO_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_retro").into());
         let directory = place.join("recording");
         command.current_dir(place).env("XDG_DATA_HOME", place).env("RUST_BACKTRACE", "0");
-        let mut record =
-            compare::recorded(Path::new(&retro), &directory, &[], &command);
+        let mut record = compare::recorded(Path::new(&retro), &directory, &[], &command);
         record.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let status = record.status().unwrap();
         assert!(status.success(), "{command:?}: {status}");
@@ -40,6 +39,22 @@ impl Recorded {
         let jobs = build::jobs(run.replayer(), &index, &options).unwrap();
         build::build(run.replayer(), &index, &jobs, &options, &Unwatched).unwrap();
         Recorded { run, _engine: engine }
+    }
+
+    /// When the program begins, after the dynamic linker has prepared everything.
+    pub fn program_start(&self) -> u64 {
+        let process = self.run.process(0).unwrap();
+        let start = Moment { log: 0, time: process.start };
+        let program =
+            self.run.maps(start).unwrap().into_iter().find(|mapping| mapping.file.is_some());
+        let base = program.expect("a program is mapped at the start").start;
+        let header = self.run.memory(start, base, 64).unwrap();
+        let is_position_independent = header[16] == 3;
+        let entry = u64::from_le_bytes(*header[24..].first_chunk().unwrap());
+        let entry = if is_position_independent { base + entry } else { entry };
+        let mut executions =
+            self.run.executions(start, Direction::Forward, &[entry], &Cancel::new()).unwrap();
+        executions.next().expect("the program begins").unwrap().time
     }
 }
 

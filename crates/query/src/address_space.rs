@@ -59,6 +59,8 @@ pub struct Mapping {
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
     inherited: Vec<Mapping>,
+    /// A forked process whose parent cannot be asked: what it began with is not known.
+    is_orphan: bool,
     changes: Vec<MapChange>,
     files: BTreeMap<u64, Arc<PathBuf>>,
 }
@@ -68,17 +70,33 @@ impl Run {
     pub fn maps(&self, moment: Moment) -> Result<Vec<Mapping>, Error> {
         let process = self.process(moment.log)?;
         process.volume_of(moment.time)?;
+        process.check_indexed(process.start, moment.time)?;
         Ok(self.timeline(&process)?.at(moment.time))
     }
 
     /// Whether and when the page at an address was last made zero or given another meaning, up to a time.
-    pub(crate) fn cleared_at(&self, process: &Process, page: u64, time: u64) -> Result<Option<u64>, Error> {
+    pub(crate) fn cleared_at(
+        &self,
+        process: &Process,
+        page: u64,
+        time: u64,
+    ) -> Result<Option<u64>, Error> {
         let timeline = self.timeline(process)?;
         let before = timeline.changes.partition_point(|change| change.time <= time);
         let found = timeline.changes[..before].iter().rev().find(|change| {
-            change.kind != MapKind::Protect && (change.start..change.start + change.len).contains(&page)
+            let changed = change.start..change.start.saturating_add(change.len);
+            change.kind != MapKind::Protect && changed.contains(&page)
         });
         Ok(found.map(|change| change.time))
+    }
+
+    /// Whether the page at an address is mapped at a moment. Where nobody knows, it may be.
+    pub(crate) fn is_mapped(&self, moment: Moment, page: u64) -> Result<bool, Error> {
+        let process = self.process(moment.log)?;
+        if process.check_indexed(process.start, moment.time).is_err() {
+            return Ok(true);
+        }
+        Ok(self.timeline(&process)?.is_mapped(page, moment.time))
     }
 
     /// All changes of the address space of a process.
@@ -108,7 +126,9 @@ impl Run {
         let _ = self.recording().for_each_event(process.log, Stream::Code, visit)?;
         if let Some(parent) = parent {
             // A parent without index leaves a child without its mappings, and with all that it did itself.
-            timeline.inherited = self.maps(parent).unwrap_or_default();
+            let inherited = self.maps(parent);
+            timeline.is_orphan = inherited.is_err();
+            timeline.inherited = inherited.unwrap_or_default();
         }
         for volume in &process.volumes {
             for window in volume.row_kinds.windows_from(0, RowClass::Map.keys()) {
@@ -134,6 +154,26 @@ impl Run {
 }
 
 impl Timeline {
+    /// Without putting all mappings together.
+    fn is_mapped(&self, page: u64, time: u64) -> bool {
+        let contains = |start: u64, len: u64| (start..start.saturating_add(len)).contains(&page);
+        let before = self.changes.partition_point(|change| change.time <= time);
+        for change in self.changes[..before].iter().rev() {
+            match change.kind {
+                MapKind::Map | MapKind::Protect | MapKind::Move
+                    if contains(change.start, change.len) =>
+                {
+                    return true;
+                }
+                MapKind::Unmap if contains(change.start, change.len) => return false,
+                MapKind::Move if contains(change.offset, change.len) => return false,
+                _ => {}
+            }
+        }
+        let inherited = |mapping: &Mapping| (mapping.start..mapping.end).contains(&page);
+        self.is_orphan || self.inherited.iter().any(inherited)
+    }
+
     fn at(&self, time: u64) -> Vec<Mapping> {
         let mut maps: BTreeMap<u64, Mapping> =
             self.inherited.iter().map(|mapping| (mapping.start, mapping.clone())).collect();

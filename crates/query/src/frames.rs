@@ -26,6 +26,13 @@ const JUMPS_LIMIT: usize = 64;
 /// The stack pointer among the registers.
 const RSP: usize = 4;
 
+/// Entries of a function that are looked at to find the one that a frame began with. It is the first one, unless another
+/// function was called and jumped to it.
+const ENTRIES_TRIED: usize = 64;
+
+/// The number of the stack pointer in the log.
+const RSP: usize = 4;
+
 /// The call stack of a thread at a moment.
 pub struct ThreadStack<'a> {
     state: &'a State,
@@ -131,6 +138,12 @@ impl<'a> ThreadStack<'a> {
         self.stack.frames[..index].iter().filter(|frame| frame.depth == depth).count()
     }
 
+    /// The frame of the function that was called, and that a frame is inlined in.
+    fn called(&self, index: usize) -> usize {
+        let frames = &self.stack.frames;
+        index + frames[index..].iter().take_while(|frame| frame.is_inlined).count()
+    }
+
     /// Looks names up as a frame sees them.
     pub fn with_scope<T>(
         &self,
@@ -139,7 +152,7 @@ impl<'a> ThreadStack<'a> {
     ) -> Result<T, Error> {
         let frame = self.frame(index)?;
         let machine: FrameMachine<'_> = frame.machine(&self.machine);
-        let entry = CalledWith { stack: self, frame: index, found: OnceCell::new() };
+        let entry = CalledWith { stack: self, frame: self.called(index), found: OnceCell::new() };
         let Moment { log, time } = self.state.moment();
         let level = Some(self.level(index));
         let (pc, cfa) = (frame.lookup, frame.cfa);
@@ -184,29 +197,29 @@ impl<'a> ThreadStack<'a> {
             return Ok(None);
         };
         let moment = self.state.moment();
-        let slot = cfa.wrapping_sub(8)..cfa;
-        let Some(call) = self.run().last_write(moment, slot, cancel)? else { return Ok(None) };
+        let slot_start = cfa.wrapping_sub(8);
+        let call = self.run().last_write(moment, slot_start..cfa, cancel)?;
+        let Some(call) = call else { return Ok(None) };
         let entry = Moment { time: call.time + 1, ..moment };
         // Who was called may have jumped on to another function, which has no return address of its own.
         let symbols = self.run().symbols();
         let place = symbols.place(moment.log, moment.time, frame.lookup);
         let Some(function) = place.function else { return Ok(Some(entry)) };
         let first = frame.lookup - function.offset;
-        if self.run().state(entry)?.pc()? == first {
-            return Ok(Some(entry));
-        }
         let hits = self.run().executions(entry, Direction::Forward, &[first], cancel)?;
-        for hit in hits.take(JUMPS_LIMIT) {
+        for hit in hits.take(ENTRIES_TRIED) {
             let hit = hit?;
             if hit.time >= moment.time {
                 break;
             }
-            // Calls of it further in have return addresses of their own, below this one.
-            let at = Moment { time: hit.time, ..moment };
-            if hit.thread == self.thread
-                && self.run().registers(at, Some(hit.thread))?.general[RSP] == cfa.wrapping_sub(8)
-            {
-                return Ok(Some(at));
+            // The function may also have been called meanwhile, by those that it has called itself.
+            let at_hit = Moment { time: hit.time, ..moment };
+            let is_this_call = || -> Result<bool, Error> {
+                let registers = self.run().registers(at_hit, Some(self.thread))?;
+                Ok(registers.general[RSP] == slot_start)
+            };
+            if hit.thread == self.thread && (hit.time == entry.time || is_this_call()?) {
+                return Ok(Some(at_hit));
             }
         }
         Ok(Some(entry))

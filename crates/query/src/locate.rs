@@ -144,6 +144,7 @@ impl Run {
     /// How often instructions at an address were executed before a moment.
     pub fn count_executions(&self, before: Moment, address: u64) -> Result<u64, Error> {
         let process = self.process(before.log)?;
+        process.check_indexed(process.start, before.time.min(process.end))?;
         let mut count = 0;
         for volume in process.volumes.iter().take_while(|volume| volume.start < before.time) {
             let keys = pieces_at(volume, &[address]);
@@ -180,6 +181,7 @@ impl Run {
         let process = self.process(from.log)?;
         for volume in &process.volumes {
             cancel.check()?;
+            process.check_indexed(process.start, volume.start)?;
             let keys = pieces_at(volume, &[address]);
             let all = volume.code.count(0..volume.windows.len(), keys.clone())?;
             if rank >= all {
@@ -192,6 +194,7 @@ impl Run {
             let hit = trace.executions(&[address], trace.range.clone()).nth(skip);
             return Ok(hit.map(|(time, pc)| Execution { time, thread: trace.thread_at(time), pc }));
         }
+        process.check_indexed(process.start, process.end)?;
         Ok(None)
     }
 
@@ -298,6 +301,24 @@ impl<T> Search<T> {
         self
     }
 
+    /// Leaves a volume. Whether there is something in an interval without index nobody knows.
+    fn go_to_next_volume(&mut self, index: usize) -> Result<(), Error> {
+        let Process { start, end, volumes, .. } = &*self.process;
+        match self.direction {
+            Direction::Forward => {
+                let next = volumes.get(index + 1);
+                self.next = next.map(|_| (index + 1, 0));
+                self.process.check_indexed(volumes[index].end, next.map_or(*end, |next| next.start))
+            }
+            Direction::Backward => {
+                let next = index.checked_sub(1);
+                self.next = next.map(|next| (next, volumes[next].windows.len()));
+                let reached = next.map_or(*start, |next| volumes[next].end);
+                self.process.check_indexed(reached, volumes[index].start)
+            }
+        }
+    }
+
     /// Looks into the next window that may have something.
     fn look_on(&mut self) -> Result<(), Error> {
         self.cancel.check()?;
@@ -312,17 +333,7 @@ impl<T> Search<T> {
             Direction::Forward => tree.first_from(window, keys)?,
             Direction::Backward => tree.last_before(window, keys)?,
         };
-        let Some(found) = found else {
-            self.next = match self.direction {
-                Direction::Forward => {
-                    (index + 1 < self.process.volumes.len()).then_some((index + 1, 0))
-                }
-                Direction::Backward => index
-                    .checked_sub(1)
-                    .map(|index| (index, self.process.volumes[index].windows.len())),
-            };
-            return Ok(());
-        };
+        let Some(found) = found else { return self.go_to_next_volume(index) };
         // What happens in an interval without instructions counts for the first that there would be.
         let range = volume.window_range(found);
         let range = range.start..range.end.max(volume.start + 1);

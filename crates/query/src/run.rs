@@ -105,6 +105,18 @@ impl Process {
         }
     }
 
+    /// An error unless all intervals from one time to another are indexed.
+    pub fn check_indexed(&self, from: u64, to: u64) -> Result<(), Error> {
+        let mut reached = from;
+        for volume in self.volumes.iter().skip_while(|volume| volume.end <= from) {
+            if reached >= to || volume.start > reached {
+                break;
+            }
+            reached = volume.end;
+        }
+        if reached < to { Err(Error::NotIndexed { log: self.log, from: reached }) } else { Ok(()) }
+    }
+
     /// The window that the instruction with a number is in.
     pub fn window_of(&self, time: u64) -> Result<WindowRef<'_>, Error> {
         let (_, volume) = self.volume_of(time)?;

@@ -104,7 +104,7 @@ impl State {
         self.with_session(|session| session.threads())
     }
 
-    /// Memory, as far as it can be the program's: shorter than asked for if it ends before.
+    /// Memory, as far as it is mapped: shorter than asked for if it ends before.
     pub fn read(&self, address: u64, len: u64) -> Result<Vec<u8>, Error> {
         if len > READ_LIMIT {
             return Err(Error::Question(format!("{len} bytes are too many: at most {READ_LIMIT}")));
@@ -122,12 +122,15 @@ impl State {
         Ok(bytes)
     }
 
-    /// Appends a part of a page. False if no program can have memory there.
+    /// Appends a part of a page. False if there is no memory.
     fn read_in_page(&self, page: u64, part: Range<usize>, to: &mut Vec<u8>) -> Result<bool, Error> {
         let mut pages = self.pages.borrow_mut();
         let seen = match pages.entry(page) {
             Entry::Occupied(seen) => seen.into_mut(),
             Entry::Vacant(unseen) => {
+                if !self.run.is_mapped(self.moment, page)? {
+                    return Ok(false);
+                }
                 let read = self.with_session(|session| session.read(page, PAGE_SIZE))?;
                 let Ok(bytes) = <Box<Page>>::try_from(read.into_boxed_slice()) else {
                     return Ok(false);

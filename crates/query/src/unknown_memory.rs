@@ -128,7 +128,11 @@ fn take_from_earlier(
     cleared: Option<u64>,
     gaps: &mut Gaps<'_>,
 ) -> Result<(), Error> {
-    for volume in process.volumes[..before].iter().rev() {
+    for (index, volume) in process.volumes[..before].iter().enumerate().rev() {
+        // Nobody knows what an interval without index did to it.
+        if volume.end != process.volumes[index + 1].start {
+            return Ok(());
+        }
         // What was there before memory was mapped anew is gone.
         if gaps.missing.is_empty() || cleared.is_some_and(|cleared| cleared >= volume.end) {
             return Ok(());

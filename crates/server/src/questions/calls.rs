@@ -1,5 +1,8 @@
 //! Calls of functions with what they were given and what they returned, and how calls and returns belong together.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
+
 use retro_query::symbols::{Encoding, FrameScope, Kind, Machine, Scope, Type, Value};
 use retro_query::{Execution, Moment, Run, State};
 use schemars::JsonSchema;
@@ -96,9 +99,11 @@ fn calls(run: &Run, params: CallsParams, context: &CallContext) -> Answer<Page<F
     let search = params.search(run, context)?;
     let addresses = match (&params.function, params.address) {
         (Some(name), None) => {
-            let (mut functions, _) = functions_named(run, search.asked(), name)?;
-            functions.retain(|function| function.inlined_in.is_none());
-            let mut entries: Vec<u64> = functions.iter().map(|function| function.entry).collect();
+            let mut functions = functions_named(run, search.asked(), name)?;
+            functions.retain(|(function, _)| function.inlined_in.is_none());
+            let mut entries: Vec<u64> =
+                functions.iter().map(|(function, _)| function.entry).collect();
+            entries.sort_unstable();
             entries.dedup();
             few_enough(entries.len())?;
             entries
@@ -248,24 +253,33 @@ fn returns(run: &Run, params: ReturnsParams, context: &CallContext) -> Answer<Pa
 /// The instructions of a function that return, of those that were ever executed.
 fn return_instructions(search: &Search<'_>, name: &str) -> Answer<Vec<u64>> {
     let run = search.run;
-    let (functions, mapped) = functions_named(run, search.asked(), name)?;
-    let functions = functions.iter().filter(|function| function.inlined_in.is_none());
-    let state = run.state(mapped)?;
+    let functions = functions_named(run, search.asked(), name)?;
+    let functions = functions.iter().filter(|(function, _)| function.inlined_in.is_none());
     let mut addresses = Vec::new();
-    for range in functions.flat_map(|function| &function.ranges) {
-        for volume in &search.process.volumes {
+    for (function, mapped) in functions {
+        let state = run.state(*mapped)?;
+        for address in function.ranges.iter().flat_map(|range| ends_of_pieces(search, range)) {
             search.context.cancel().check()?;
-            for number in volume.pieces.touching(range.start, range.end) {
-                let Some(piece) = volume.pieces.get(number) else { continue };
-                let last = piece.end() - u64::from(piece.lengths.last().copied().unwrap_or(0));
-                if range.contains(&last) && !addresses.contains(&last) && is_return(&state, last)? {
-                    addresses.push(last);
-                    few_enough(addresses.len())?;
-                }
+            if !addresses.contains(&address) && is_return(&state, address)? {
+                addresses.push(address);
+                few_enough(addresses.len())?;
             }
         }
     }
     Ok(addresses)
+}
+
+/// The last instructions of pieces of code that were executed within a range.
+fn ends_of_pieces(search: &Search<'_>, range: &Range<u64>) -> BTreeSet<u64> {
+    let mut ends = BTreeSet::new();
+    for volume in &search.process.volumes {
+        let numbers = volume.pieces.touching(range.start, range.end);
+        for piece in numbers.into_iter().filter_map(|number| volume.pieces.get(number)) {
+            ends.insert(piece.end() - u64::from(piece.lengths.last().copied().unwrap_or(0)));
+        }
+    }
+    ends.retain(|end| range.contains(end));
+    ends
 }
 
 /// Parameters of the methods about calls.

@@ -94,7 +94,8 @@ fn functions(
     params: FunctionsParams,
     context: &CallContext,
 ) -> Answer<Page<FunctionInfo>> {
-    let (found, _) = functions_named(run, moment(params.process, params.time), &params.name)?;
+    let found = functions_named(run, moment(params.process, params.time), &params.name)?;
+    let found: Vec<FunctionCode> = found.into_iter().map(|(function, _)| function).collect();
     let page = PageRequest { limit: params.limit, cursor: params.cursor };
     some_of(&found, &page, context)
 }

@@ -417,7 +417,7 @@ fn threads(
     let search = params.search(run, context)?;
     let rows = |event, class| -> Answer<_> {
         let is_wanted = params.event.is_none_or(|wanted| wanted == event);
-        Ok(is_wanted.then(|| rows_of(&search, RowFilter::Class(class))).transpose()?)
+        is_wanted.then(|| rows_of(&search, RowFilter::Class(class))).transpose()
     };
     let starts = rows(ThreadEventKind::Start, RowClass::ThreadStart)?;
     let ends = rows(ThreadEventKind::End, RowClass::ThreadEnd)?;

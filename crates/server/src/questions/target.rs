@@ -1,7 +1,9 @@
 //! Which code a search is about: an address, a function, or a source line.
 //!
-//! Names mean what is mapped at the moment that a search starts from. A search from the start of a run may be about a
-//! library that is mapped later: what is not known then is looked for at the end.
+//! Names mean what is mapped at the moment that a search starts from, and what is mapped at the end: a search from the start
+//! of a run is mostly about libraries that are mapped later.
+
+use std::collections::HashSet;
 
 use retro_query::symbols::{FunctionCode, LineCode};
 use retro_query::{Moment, Run};
@@ -33,8 +35,8 @@ impl Target<'_> {
                 vec![address.0]
             }
             Target { address: None, function: Some(name), file: None, line: None } => {
-                let (functions, _) = functions_named(run, moment, name)?;
-                functions.iter().map(|function| function.entry).collect()
+                let functions = functions_named(run, moment, name)?;
+                functions.iter().map(|(function, _)| function.entry).collect()
             }
             Target { address: None, function: None, file: Some(file), line: Some(line) } => {
                 let code = code_of_line(run, moment, file, line)?;
@@ -59,19 +61,26 @@ pub(super) fn few_enough(addresses: usize) -> Answer<()> {
     Ok(())
 }
 
-/// The functions of a name, and a moment at which they are mapped.
+/// The functions of a name, each with a moment at which it is mapped.
 pub(super) fn functions_named(
     run: &Run,
     moment: Moment,
     name: &str,
-) -> Answer<(Vec<FunctionCode>, Moment)> {
+) -> Answer<Vec<(FunctionCode, Moment)>> {
     check_name(name)?;
-    let no_function = || {
-        format!("no function {name:?} is known; symbols.search finds functions by parts of names")
-    };
-    found_at(run, moment, no_function, |Moment { log, time }| {
+    let mut found = found_at(run, moment, |Moment { log, time }| {
         run.symbols().functions_named(log, time, name)
-    })
+    })?;
+    let mut seen = HashSet::new();
+    found.retain(|(function, _)| {
+        seen.insert((function.entry, function.name.clone(), function.inlined_in.clone()))
+    });
+    if found.is_empty() {
+        return Err(unknown(format!(
+            "no function {name:?} is known; symbols.search finds functions by parts of names"
+        )));
+    }
+    Ok(found)
 }
 
 /// The code of a line.
@@ -82,31 +91,36 @@ pub(super) fn code_of_line(
     line: u32,
 ) -> Answer<Vec<LineCode>> {
     check_name(file)?;
-    let no_line =
-        || format!("there is no code for line {line} or any behind it in a file {file:?}");
-    let found = found_at(run, moment, no_line, |Moment { log, time }| {
+    let found = found_at(run, moment, |Moment { log, time }| {
         run.symbols().code_of_line(log, time, file, line)
+    })?;
+    let mut found: Vec<LineCode> = found.into_iter().map(|(code, _)| code).collect();
+    // The nearest line counts, whenever it is mapped.
+    let nearest = found.iter().map(|code| code.source.line).min();
+    let mut seen = HashSet::new();
+    found.retain(|code| {
+        Some(code.source.line) == nearest
+            && seen.insert((code.source.path.clone(), code.function.clone(), code.entries.clone()))
     });
-    found.map(|(code, _)| code)
+    if found.is_empty() {
+        return Err(unknown(format!(
+            "there is no code for line {line} or any behind it in a file {file:?}"
+        )));
+    }
+    Ok(found)
 }
 
-/// What is found at a moment, or else at the end of the process.
+/// What is found at a moment, and what is found at the end of the process.
 fn found_at<T>(
     run: &Run,
     moment: Moment,
-    nothing: impl Fn() -> String,
     find: impl Fn(Moment) -> Vec<T>,
-) -> Answer<(Vec<T>, Moment)> {
+) -> Answer<Vec<(T, Moment)>> {
     let process = run.process(moment.log)?;
     process.volume_of(moment.time)?;
     let end = Moment { time: process.end, ..moment };
-    for moment in [moment, end] {
-        let found = find(moment);
-        if !found.is_empty() {
-            return Ok((found, moment));
-        }
-    }
-    Err(unknown(nothing()))
+    let both = [moment, end].into_iter();
+    Ok(both.flat_map(|moment| find(moment).into_iter().map(move |found| (found, moment))).collect())
 }
 
 pub(super) fn check_name(name: &str) -> Answer<()> {

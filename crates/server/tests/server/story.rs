@@ -236,6 +236,21 @@ fn steps_lead_through_the_lines() {
 }
 
 #[test]
+fn names_of_libraries_are_known_before_they_are_loaded() {
+    let workers = workers();
+    let calls =
+        workers.ask_at("locate.calls", 0, json!({ "function": "pthread_create", "results": true }));
+    let calls = calls["items"].as_array().unwrap();
+    assert_eq!(calls.len(), 3);
+    assert!(calls.iter().all(|call| call["end"]["result"]["rax"] == "0x0"), "{calls:?}");
+    let returns = workers.ask_at("locate.returns", 0, json!({ "function": "pthread_create" }));
+    let ends: Vec<&Value> = calls.iter().map(|call| &call["end"]["time"]).collect();
+    let returned: Vec<&Value> =
+        returns["items"].as_array().unwrap().iter().map(|returned| &returned["time"]).collect();
+    assert_eq!(returned, ends);
+}
+
+#[test]
 fn threads_are_told_apart() {
     let workers = workers();
     let end = workers.end();
