@@ -278,6 +278,7 @@ guests! {
     memory_limit_code
     memory_madvise
     memory_mmap
+    memory_moved_late
     memory_mprotect
     memory_mremap
     memory_munmap

@@ -156,7 +156,7 @@ fn one_command_finds_the_write_behind_a_crash() {
         stack.iter().position(|&name| name == "rename_to").expect("the writer's caller is known");
     assert_eq!(stack[caller + 1], "main");
     assert_eq!(write["stack"][caller]["line"], line_of(CRASH, "strcpy(which->name"));
-    assert!(write["old"].as_str().unwrap().contains("number"), "{write}");
+    assert_eq!(write["new"], "(int *) 0x74616874206e6168");
     assert_eq!(write["kernel"], false);
     let text = crash().ask(&["last-write", "which->value"]);
     assert!(text.contains("strcpy(which->name, name);"), "{text}");
@@ -191,9 +191,10 @@ fn histories_have_the_values_before_and_after() {
     let part =
         crash().objects(&["history", "total", "--since", &since, "--at", &times[8].to_string()]);
     assert_eq!(part, writes[5..8]);
-    let outcome = crash().store.retro(["history", "total", "--limit", "3"]);
-    assert_eq!(text(&outcome.stdout).lines().count(), 3);
-    assert!(text(&outcome.stderr).contains("only the latest 3 are shown"));
+    assert_eq!(crash().objects(&["history", "total", "--limit", "3"]), writes[1007..]);
+    let outcome = crash().store.retro(["history", "total"]);
+    assert_eq!(text(&outcome.stdout).lines().count(), 100);
+    assert!(text(&outcome.stderr).contains("only the latest 100 are shown"));
     // Memory without a type, and memory that is only partly written.
     let address = writes[0]["memory"].as_str().unwrap();
     let bytes = crash().objects(&["history", &format!("{address},1"), "--limit", "all"]);
@@ -228,7 +229,6 @@ fn calls_have_arguments_callers_and_results() {
     );
     let at_call = calls[4]["time"].as_u64().unwrap().to_string();
     assert_eq!(crash().objects(&["calls", "add", "--at", &at_call]).len(), 4);
-    assert_eq!(crash().object(&["print", "left", "--at", &at_call])["value"], "10");
 }
 
 #[test]
@@ -379,14 +379,13 @@ fn queries_lead_to_moments() {
     assert_eq!((&third["event"], &third["function"]), (&"func_enter".into(), &"add".into()));
     let before = recorded.object(&["goto", "last", "backward", "func_enter", "add"]);
     assert_eq!(before["time"], calls[1]["time"]);
+    recorded.object(&["step"]);
     assert_eq!(recorded.object(&["print", "right", "--at", "last"])["value"], "2");
     let all = recorded.objects(&["goto", "start func_enter add all where right > 7"]);
     let times: Vec<&Value> = all.iter().map(|found| &found["time"]).collect();
     assert_eq!(times, [&calls[7]["time"], &calls[8]["time"], &calls[9]["time"]]);
-    assert_eq!(recorded.object(&["goto", "50%"])["time"].as_u64().unwrap() * 2 / 2, {
-        let end = recorded.object(&["goto", "end"])["time"].as_u64().unwrap();
-        end / 2
-    });
+    let end = recorded.object(&["goto", "end"])["time"].as_u64().unwrap();
+    assert_eq!(recorded.object(&["goto", "50%"])["time"], end / 2);
     assert!(recorded.complaint(&["goto", "start func_enter add 11"]).contains("no such moment"));
     let wrong = recorded.complaint(&["goto", "start sideways"]);
     assert!(wrong.contains('^'), "{wrong}");

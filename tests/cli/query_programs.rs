@@ -41,9 +41,9 @@ fn stripped_programs_have_addresses() {
     assert!(stack["frames"].as_array().unwrap().len() >= 2);
     assert!(recorded.ask(&["bt"]).starts_with(&format!("#0  {address} in ")), "{stack}");
     assert_eq!(
-        recorded.objects(&["executions", address]).len(),
+        recorded.object(&["executions", address, "--count"])["count"],
         0,
-        "it has not been executed at the end"
+        "it was to be next"
     );
     assert!(recorded.complaint(&["calls", "add"]).contains("no function `add`"));
     assert!(recorded.ask(&["x", "/2xg", "$rsp"]).starts_with("0x"));
@@ -97,7 +97,8 @@ int main() {
     assert_eq!(recorded.ask(&["print", "sum", "--at", &at]), "32.5\n");
     let writes = recorded.objects(&["history", "sum", "--at", &at]);
     let values: Vec<&str> = writes.iter().map(|write| write["new"].as_str().unwrap()).collect();
-    assert_eq!(values, ["0", "9", "27", "31.5", "32.5"]);
+    // Before it began to be, others had its memory.
+    assert!(values.ends_with(&["0", "9", "27", "31.5", "32.5"]), "{values:?}");
 }
 
 #[test]

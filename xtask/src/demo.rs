@@ -71,7 +71,10 @@ impl Demo<'_> {
         self.ask("How was it called otherwise?", &["calls", "set_owner", "--limit", "5"])?;
         self.ask(
             "The account holds billions. Which write took it beyond a million?",
-            &["goto", "backward store account->cents where oldval < 100000000 and newval > 100000000"],
+            &[
+                "goto",
+                "backward store account->cents where oldval < 100000000 and newval > 100000000",
+            ],
         )?;
         Ok(())
     }

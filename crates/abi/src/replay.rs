@@ -9,7 +9,7 @@
 //! ask::STATE*  ask::RESTART        -> STOPPED       at another first moment
 //! ask::RUN                         -> STOPPED       with the stream, if details are wanted
 //! ask::REGISTERS, THREADS, READ    -> the same
-//! ask::CHANGES                     -> PAGES* DONE, or CLEARED* WRITTEN* DONE if memory is marked
+//! ask::CHANGES                     -> (CLEARED | MOVED)* WRITTEN* DONE
 //! ask::COUNTS                      -> COUNTS* DONE
 //! ask::TRANSLATE                   -> BLOCK* DONE
 //! ask::BREAKPOINTS                 -> DONE
@@ -118,11 +118,9 @@ pub mod ask {
 pub mod begin {
     /// Memory is asked for, piece by piece, when it is touched first.
     pub const LAZY: u64 = 1;
-    /// Notes which pages are written, for [`super::ask::CHANGES`].
-    pub const TRACK: u64 = 2;
-    /// With [`TRACK`]: keeps a mark for every byte of memory (see [`super::mark`]), which runs with
-    /// [`super::detail::SUMMARY`] set.
-    pub const MARK: u64 = 4;
+    /// Keeps a mark for every byte of memory (see [`super::mark`]), which runs with [`super::detail::SUMMARY`] set, for
+    /// [`super::ask::CHANGES`].
+    pub const MARK: u64 = 2;
 }
 
 /// What is streamed.
@@ -160,6 +158,8 @@ pub mod transfer {
 pub mod mark {
     /// Its value has come from outside.
     pub const LEARNED: u8 = 1;
+    /// It has come from another address, where it may or may not be known.
+    pub const MOVED: u8 = 2;
     /// It was written, by the guest or by a system call.
     pub const WRITTEN: u8 = 0xff;
 }
@@ -181,8 +181,6 @@ pub mod tell {
     pub const THREADS: u64 = 69;
     /// `[address]`, payload: memory there, as far as it can be the guest's.
     pub const MEMORY: u64 = 70;
-    /// `[address]`, payload: pages.
-    pub const PAGES: u64 = 71;
     /// `[address]`: wants the piece of memory there.
     pub const NEED: u64 = 72;
     /// Payload: descriptions of blocks, one after the other. Each is eight words, the number of the bytes behind
@@ -199,6 +197,9 @@ pub mod tell {
     pub const WRITTEN: u64 = 75;
     /// `[start, end]`: pages there have become zero, before what was written to them since.
     pub const CLEARED: u64 = 76;
+    /// `[from, to, len]`: pages have moved, in the order of [`CLEARED`]: where they are now has become zero before, and is
+    /// known as far as it was known there.
+    pub const MOVED: u64 = 78;
     /// Payload: numbers of blocks and how often they were executed, four bytes each. A block that was left by a side exit
     /// counts for itself and for the exit, whose number follows.
     pub const COUNTS: u64 = 77;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! question      the recording with its index, the process, the moment; what fails in words
+//! which_process the process that is meant
 //! last_result   where the last command has led to, for `--at last`
 //! watched       the memory that an expression, or an address and a length, stands for
 //! as_of         values as they were at another moment
@@ -43,6 +44,7 @@ mod syscalls;
 mod threads;
 mod vectors;
 mod watched;
+mod which_process;
 
 pub use backtrace::backtrace;
 pub use calls::calls;

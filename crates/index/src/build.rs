@@ -6,7 +6,7 @@
 //! Every so many windows all files are committed and the manifest is replaced. A build that was killed goes on from there: the
 //! replay starts from the state that was stored last.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use retro_abi::channel::Stream;
 use retro_abi::log::Event;
 use retro_replayer::{
-    AccessKind, Detail, Interval, Item, PAGE_SIZE, Replayer, Session, Snapshot, StopReason, Summary,
-    Transfer, WrittenPage,
+    AccessKind, Detail, Interval, Item, PAGE_SIZE, Replayer, Session, Snapshot, StopReason,
+    Summary, Transfer, WrittenPage,
 };
 
 use crate::call_tree::{CallOrReturn, CallTreeWriter, Columns};
@@ -193,13 +193,20 @@ struct WindowData {
     next: Option<Snapshot>,
     executed: Vec<Executed>,
     written: Vec<Written>,
-    cleared: Vec<(u64, u64)>,
+    replaced: Vec<Replaced>,
     calls: Vec<CallOrReturn>,
     /// How many calls and returns there were before other threads went on, and which.
     switches: Vec<(usize, u32)>,
     instructions: u64,
     /// The time at its start.
     time: u64,
+}
+
+/// What happens to whole pages.
+#[derive(Clone, Copy)]
+enum Replaced {
+    Cleared { start: u64, end: u64 },
+    Moved { from: u64, to: u64, len: u64 },
 }
 
 struct Executed {
@@ -232,7 +239,12 @@ impl Summary for WindowData {
     }
 
     fn cleared(&mut self, start: u64, end: u64) -> Result<(), retro_replayer::Error> {
-        self.cleared.push((start, end));
+        self.replaced.push(Replaced::Cleared { start, end });
+        Ok(())
+    }
+
+    fn moved(&mut self, from: u64, to: u64, len: u64) -> Result<(), retro_replayer::Error> {
+        self.replaced.push(Replaced::Moved { from, to, len });
         Ok(())
     }
 
@@ -256,9 +268,8 @@ fn summarise(
     let replay = |source| Error::Replay { log: job.log, source: Box::new(source) };
     let start = writers.resume_at()?;
     let size = writers.manifest.window_size.max(1);
-    let mut session = replayer
-        .summary_session(job.log, job.interval.number, start.clone())
-        .map_err(replay)?;
+    let mut session =
+        replayer.summary_session(job.log, job.interval.number, start.clone()).map_err(replay)?;
     if start.is_some() {
         watch.advanced(session.time() - job.interval.start);
     }
@@ -417,8 +428,11 @@ impl Writers {
         let is_start = self.windows.count() == 0;
         // Version 0 is of the start, which is no window.
         let version = if is_start { 0 } else { self.manifest.windows + 1 };
-        for &(start, end) in &data.cleared {
-            self.clear(version, start, end)?;
+        for replaced in &data.replaced {
+            match *replaced {
+                Replaced::Cleared { start, end } => self.clear(version, start, end)?,
+                Replaced::Moved { from, to, len } => self.move_known(version, from, to, len)?,
+            }
         }
         for page in &data.written {
             let known = self.known.add(page.address, &page.known)?;
@@ -453,13 +467,37 @@ impl Writers {
         Ok(self.calls.append(*running, data.time, &data.calls[stored..])?)
     }
 
-    /// Pages have become zero, and are known to be.
+    /// Pages have become zero as far as the interval knows; a file may show there.
     fn clear(&mut self, version: u32, start: u64, end: u64) -> Result<(), Error> {
         for address in self.known.pages_in(start, end)? {
-            let known = self.known.add(address, &[0xff; KNOWN_SIZE])?;
-            self.pages.add(version, address, &[0; PAGE_SIZE], &known)?;
+            self.replace(version, address, [0; KNOWN_SIZE])?;
         }
         Ok(())
+    }
+
+    /// Pages have moved to where others were cleared. Their contents come with what was written.
+    fn move_known(&mut self, version: u32, from: u64, to: u64, len: u64) -> Result<(), Error> {
+        let mut offsets = self.known.pages_in(to, to.saturating_add(len))?;
+        offsets.iter_mut().for_each(|page| *page -= to);
+        let moved = self.known.pages_in(from, from.saturating_add(len))?;
+        offsets.extend(moved.into_iter().map(|page| page - from));
+        offsets.sort_unstable();
+        offsets.dedup();
+        for offset in offsets {
+            let known = self.known.add(from + offset, &[0; KNOWN_SIZE])?;
+            self.replace(version, to + offset, known)?;
+        }
+        Ok(())
+    }
+
+    fn replace(
+        &mut self,
+        version: u32,
+        address: u64,
+        known: [u8; KNOWN_SIZE],
+    ) -> Result<(), Error> {
+        self.known.set(address, known);
+        Ok(self.pages.add(version, address, &[0; PAGE_SIZE], &known)?)
     }
 
     fn store_words(&mut self, written: &mut [Written]) -> Result<(), Error> {
@@ -528,7 +566,7 @@ impl Writers {
 #[derive(Default)]
 struct Known {
     /// By address of the page; none if all of it is known.
-    pages: HashMap<u64, Option<Box<[u8; KNOWN_SIZE]>>>,
+    pages: BTreeMap<u64, Option<Box<[u8; KNOWN_SIZE]>>>,
     /// What was known when a build went on, and from which window.
     before: Option<(PageVersions, u32)>,
 }
@@ -555,10 +593,17 @@ impl Known {
         Ok(known)
     }
 
+    /// A page has become another.
+    fn set(&mut self, page: u64, known: [u8; KNOWN_SIZE]) {
+        self.pages.insert(page, Some(Box::new(known)));
+    }
+
     /// Pages of a range of which anything is known.
     fn pages_in(&self, start: u64, end: u64) -> Result<Vec<u64>, Error> {
-        let mut found: Vec<u64> =
-            self.pages.keys().copied().filter(|page| (start..end).contains(page)).collect();
+        if start >= end {
+            return Ok(Vec::new());
+        }
+        let mut found: Vec<u64> = self.pages.range(start..end).map(|(&page, _)| page).collect();
         if let Some((versions, window)) = &self.before {
             for run in versions.changed(0..window + 1)? {
                 let run = run.start.max(start)..run.end.min(end);
@@ -584,7 +629,8 @@ fn store_rows(
     let mut gathered: Vec<TimedRow> = Vec::new();
     // The first interval of a log has rows before it is said to begin: what the program was loaded as.
     let intervals = replayer.intervals(job.log);
-    let intervals = intervals.map_err(|source| Error::Replay { log: job.log, source: Box::new(source) })?;
+    let intervals =
+        intervals.map_err(|source| Error::Replay { log: job.log, source: Box::new(source) })?;
     let mut begun = intervals.first().is_some_and(|first| first.number == job.interval.number);
     let (mut window, mut thread) = (0u32, 0u32);
     let mut flush = |gathered: &mut Vec<TimedRow>| -> Result<(), Error> {
@@ -611,7 +657,9 @@ fn store_rows(
         if !begun {
             return ControlFlow::Continue(());
         }
-        if let Event::ThreadSwitch { thread: next, .. } | Event::ThreadStart { thread: next } = event {
+        if let Event::ThreadSwitch { thread: next, .. } | Event::ThreadStart { thread: next } =
+            event
+        {
             thread = *next;
         }
         while time > end_of(window) {
@@ -624,8 +672,7 @@ fn store_rows(
         ControlFlow::Continue(())
     };
     let start = job.interval.start;
-    let visited =
-        replayer.recording().for_each_event_from(job.log, Stream::Main, start, visit)?;
+    let visited = replayer.recording().for_each_event_from(job.log, Stream::Main, start, visit)?;
     if let ControlFlow::Break(Some(error)) = visited {
         return Err(error);
     }

@@ -4,7 +4,7 @@
 //! for any time by going through those before it. A forked process begins with what its parent had.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -62,6 +62,8 @@ pub(crate) struct Timeline {
     /// A forked process whose parent cannot be asked: what it began with is not known.
     is_orphan: bool,
     changes: Vec<MapChange>,
+    /// How many changes there were before each volume.
+    before_volumes: Vec<usize>,
     files: BTreeMap<u64, Arc<PathBuf>>,
 }
 
@@ -72,22 +74,6 @@ impl Run {
         process.volume_of(moment.time)?;
         process.check_indexed(process.start, moment.time)?;
         Ok(self.timeline(&process)?.at(moment.time))
-    }
-
-    /// Whether and when the page at an address was last made zero or given another meaning, up to a time.
-    pub(crate) fn cleared_at(
-        &self,
-        process: &Process,
-        page: u64,
-        time: u64,
-    ) -> Result<Option<u64>, Error> {
-        let timeline = self.timeline(process)?;
-        let before = timeline.changes.partition_point(|change| change.time <= time);
-        let found = timeline.changes[..before].iter().rev().find(|change| {
-            let changed = change.start..change.start.saturating_add(change.len);
-            change.kind != MapKind::Protect && changed.contains(&page)
-        });
-        Ok(found.map(|change| change.time))
     }
 
     /// Whether the page at an address is mapped at a moment. Where nobody knows, it may be.
@@ -131,6 +117,7 @@ impl Run {
             timeline.inherited = inherited.unwrap_or_default();
         }
         for volume in &process.volumes {
+            timeline.before_volumes.push(timeline.changes.len());
             for window in volume.row_kinds.windows_from(0, RowClass::Map.keys()) {
                 for row in volume.rows.rows(window?)? {
                     if let Row::Map { kind, start, len, prot, flags, file, offset } = row.row {
@@ -153,7 +140,48 @@ impl Run {
     }
 }
 
+/// Where the contents of a page come from, as far as some changes tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lineage {
+    /// Where they were, and since when; the latest first.
+    pub(crate) places: Vec<(u64, u64)>,
+    /// Where they were before all of these changes; none if there was nothing of them.
+    pub(crate) origin: Option<u64>,
+}
+
 impl Timeline {
+    /// How many changes there are up to a time.
+    pub(crate) fn changes_until(&self, time: u64) -> usize {
+        self.changes.partition_point(|change| change.time <= time)
+    }
+
+    /// How many changes there are before a volume, by its place among those of the process.
+    pub(crate) fn changes_before_volume(&self, volume: usize) -> usize {
+        self.before_volumes.get(volume).copied().unwrap_or(self.changes.len())
+    }
+
+    /// Where the contents of a page come from that is seen behind some changes.
+    pub(crate) fn lineage(&self, page: u64, changes: Range<usize>) -> Lineage {
+        let mut lineage = Lineage { places: Vec::new(), origin: Some(page) };
+        let mut page = page;
+        for change in self.changes.get(changes).unwrap_or_default().iter().rev() {
+            let Some(offset) = page.checked_sub(change.start).filter(|&at| at < change.len) else {
+                continue;
+            };
+            if change.kind == MapKind::Protect {
+                continue;
+            }
+            lineage.places.push((page, change.time));
+            if change.kind != MapKind::Move {
+                lineage.origin = None;
+                break;
+            }
+            page = change.offset.saturating_add(offset);
+            lineage.origin = Some(page);
+        }
+        lineage
+    }
+
     /// Without putting all mappings together.
     fn is_mapped(&self, page: u64, time: u64) -> bool {
         let contains = |start: u64, len: u64| (start..start.saturating_add(len)).contains(&page);

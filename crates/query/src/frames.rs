@@ -20,12 +20,6 @@ use crate::{Cancel, Direction, Error, Moment};
 /// Frames of a stack, if nobody says otherwise.
 pub const FRAMES_LIMIT: usize = retro_symbols::DEPTH_LIMIT;
 
-/// Executions of a function's first instruction that are looked at for the one that was jumped to.
-const JUMPS_LIMIT: usize = 64;
-
-/// The stack pointer among the registers.
-const RSP: usize = 4;
-
 /// Entries of a function that are looked at to find the one that a frame began with. It is the first one, unless another
 /// function was called and jumped to it.
 const ENTRIES_TRIED: usize = 64;

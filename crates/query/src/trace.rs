@@ -475,17 +475,23 @@ impl Trace {
         }
     }
 
-    /// Which bytes of a range of memory were written up to a time, or had their contents come from outside.
-    pub(crate) fn touched(&self, memory: Range<u64>, time: u64) -> Vec<Range<u64>> {
-        let written = self.writes(memory.clone(), self.range.start..time);
+    /// Which bytes of a range of memory were written between two times, or had their contents come from outside.
+    pub(crate) fn touched(
+        &self,
+        memory: Range<u64>,
+        times: Range<u64>,
+    ) -> impl Iterator<Item = Range<u64>> {
+        let written = self.writes(memory.clone(), times.clone());
         let written = written.map(|write| (write.address, write.value.len() as u64));
-        let learned = self.learned.iter().take_while(|learned| learned.time <= time);
+        let first = self.learned.partition_point(|learned| learned.time < times.start);
+        let learned = self.learned[first..].iter().take_while(move |at| at.time <= times.end);
         let learned = learned.map(|learned| (learned.address, learned.len));
         written
-            .chain(learned)
-            .filter(|(address, len)| touches(&memory, *address, *len))
-            .map(|(address, len)| address.max(memory.start)..(address + len).min(memory.end))
-            .collect()
+            .chain(learned.filter({
+                let memory = memory.clone();
+                move |(address, len)| touches(&memory, *address, *len)
+            }))
+            .map(move |(address, len)| address.max(memory.start)..(address + len).min(memory.end))
     }
 
     /// Calls and returns with numbers in a range, in order.

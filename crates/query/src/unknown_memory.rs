@@ -4,16 +4,18 @@
 //! touched since the interval began reads as zero, whatever it held. The index remembers which bytes are known when; for
 //! the others, in this order:
 //!
-//! 1. what earlier intervals knew last, unless the memory was mapped anew since;
+//! 1. what earlier intervals knew last, wherever it was then, unless the memory was mapped anew since;
 //! 2. what the run found there later, if nothing was written there in between;
 //! 3. what the file holds that is mapped there.
 //!
 //! What nobody has ever looked at reads as zero.
 
+use std::ops::Range;
+
 use retro_index::Volume;
-use retro_index::page_versions::PageVersion;
 use retro_replayer::PAGE_SIZE;
 
+use crate::address_space::{Lineage, Timeline};
 use crate::run::{Process, Run, WindowRef};
 use crate::{Error, Moment};
 
@@ -47,13 +49,39 @@ impl Gaps<'_> {
     }
 }
 
+/// A page at a moment.
+struct Sight<'a> {
+    process: &'a Process,
+    timeline: &'a Timeline,
+    /// The volume, by its place among those of the process.
+    index: usize,
+    volume: &'a Volume,
+    window: u32,
+    time: u64,
+}
+
+impl Sight<'_> {
+    fn window_start(&self) -> u64 {
+        self.volume.window_range(self.window).start
+    }
+
+    /// What became of a page from the start of the window on.
+    fn lineage_in_window(&self, page: u64) -> Lineage {
+        let before = self.timeline.changes_until(self.window_start());
+        self.timeline.lineage(page, before..self.timeline.changes_until(self.time))
+    }
+}
+
 impl Run {
     /// The bytes of a page that the interval of a moment knows for sure then.
     pub(crate) fn known_bytes(&self, moment: Moment, page: u64) -> Result<Box<Known>, Error> {
-        let process = self.process(moment.log)?;
-        let (_, volume) = process.volume_of(moment.time)?;
-        let version = volume.page(page, volume.window_of(moment.time))?;
-        Ok(version.map_or_else(|| Box::new([0; PAGE_SIZE / 8]), |version| version.known))
+        self.with_sight(moment, |sight| {
+            if !sight.lineage_in_window(page).places.is_empty() {
+                return Ok(Box::new([0; PAGE_SIZE / 8]));
+            }
+            let version = sight.volume.page(page, sight.window)?;
+            Ok(version.map_or_else(|| Box::new([0; PAGE_SIZE / 8]), |version| version.known))
+        })
     }
 
     /// Completes a page that a replay shows at a moment.
@@ -64,46 +92,56 @@ impl Run {
         known: &Known,
         bytes: &mut Page,
     ) -> Result<(), Error> {
-        let process = self.process(moment.log)?;
-        let (index, volume) = process.volume_of(moment.time)?;
-        let window = volume.window_of(moment.time);
         let missing = (0..PAGE_SIZE).filter(|&index| bytes[index] == 0 && !is_known(known, index));
         let missing: Vec<usize> = missing.collect();
         let mut gaps = Gaps { page, bytes, missing };
-        self.skip_touched(&process, volume, window, moment.time, &mut gaps)?;
-        let cleared = self.cleared_at(&process, page, moment.time)?;
-        take_from_earlier(&process, index, cleared, &mut gaps)?;
-        // Only of memory that is not mapped anew before.
-        if self.cleared_at(&process, page, volume.end)? == cleared {
-            take_from_later(volume, window, &mut gaps)?;
-        }
+        self.with_sight(moment, |sight| {
+            self.skip_touched(sight, &mut gaps)?;
+            take_from_earlier(sight, &mut gaps)?;
+            take_from_later(sight, &mut gaps)
+        })?;
         self.take_from_file(moment, &mut gaps);
         Ok(())
     }
 
-    /// What the window itself has written or learned before the moment is known: it is zero.
-    fn skip_touched(
+    fn with_sight<T>(
         &self,
-        process: &Process,
-        volume: &Volume,
-        window: u32,
-        time: u64,
-        gaps: &mut Gaps<'_>,
-    ) -> Result<(), Error> {
-        // Most windows touch none of it.
-        let at_end = volume.page(gaps.page, window.saturating_add(1))?;
-        let is_touched = |version: &PageVersion| {
-            gaps.missing.iter().any(|&index| is_known(&version.known, index))
-        };
-        if time == volume.window_range(window).start || !at_end.is_some_and(|end| is_touched(&end))
-        {
+        moment: Moment,
+        look: impl FnOnce(&Sight<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let process = self.process(moment.log)?;
+        let (index, volume) = process.volume_of(moment.time)?;
+        let (window, time) = (volume.window_of(moment.time), moment.time);
+        let timeline = self.timeline(&process)?;
+        let (process, timeline) = (&*process, &*timeline);
+        look(&Sight { process, timeline, index, volume, window, time })
+    }
+
+    /// What the window itself has written or learned before the moment is known: it is zero.
+    fn skip_touched(&self, sight: &Sight<'_>, gaps: &mut Gaps<'_>) -> Result<(), Error> {
+        let lineage = sight.lineage_in_window(gaps.page);
+        if lineage.places.is_empty() && !is_touched(sight, gaps)? {
             return Ok(());
         }
-        let trace = self.trace(process, WindowRef { volume, window })?;
+        let place = WindowRef { volume: sight.volume, window: sight.window };
+        let trace = self.trace(sight.process, place)?;
         let mut touched = [false; PAGE_SIZE];
-        for range in trace.touched(gaps.page..gaps.page + PAGE_SIZE as u64, time) {
-            let (from, to) = (range.start - gaps.page, range.end - gaps.page);
-            touched[from as usize..to as usize].fill(true);
+        let mut touch = |page: u64, times: Range<u64>| {
+            for range in trace.touched(page..page.saturating_add(PAGE_SIZE as u64), times) {
+                let (from, to) = (range.start - page, range.end - page);
+                touched[from as usize..to as usize].fill(true);
+            }
+        };
+        let mut until = sight.time;
+        for (page, since) in lineage.places {
+            touch(page, since..until);
+            until = since;
+        }
+        if let Some(origin) = lineage.origin {
+            touch(origin, sight.window_start()..until);
+            if let Some(version) = sight.volume.page(origin, sight.window)? {
+                gaps.missing.retain(|&index| !is_known(&version.known, index));
+            }
         }
         gaps.missing.retain(|&index| !touched[index]);
         Ok(())
@@ -122,35 +160,41 @@ impl Run {
     }
 }
 
-fn take_from_earlier(
-    process: &Process,
-    before: usize,
-    cleared: Option<u64>,
-    gaps: &mut Gaps<'_>,
-) -> Result<(), Error> {
-    for (index, volume) in process.volumes[..before].iter().enumerate().rev() {
+/// Whether the window touches any of what is missing, sooner or later. Most do not.
+fn is_touched(sight: &Sight<'_>, gaps: &Gaps<'_>) -> Result<bool, Error> {
+    if sight.time == sight.window_start() {
+        return Ok(false);
+    }
+    let at_end = sight.volume.page(gaps.page, sight.window.saturating_add(1))?;
+    Ok(at_end
+        .is_some_and(|version| gaps.missing.iter().any(|&index| is_known(&version.known, index))))
+}
+
+fn take_from_earlier(sight: &Sight<'_>, gaps: &mut Gaps<'_>) -> Result<(), Error> {
+    let (volumes, timeline) = (&sight.process.volumes, sight.timeline);
+    let mut page = gaps.page;
+    let mut changes_until = timeline.changes_until(sight.time);
+    for index in (0..sight.index).rev() {
+        let changes = timeline.changes_before_volume(index + 1)..changes_until;
+        let Some(origin) = timeline.lineage(page, changes.clone()).origin else { return Ok(()) };
         // Nobody knows what an interval without index did to it.
-        if volume.end != process.volumes[index + 1].start {
+        if gaps.missing.is_empty() || volumes[index].end != volumes[index + 1].start {
             return Ok(());
         }
-        // What was there before memory was mapped anew is gone.
-        if gaps.missing.is_empty() || cleared.is_some_and(|cleared| cleared >= volume.end) {
-            return Ok(());
+        if let Some(version) = volumes[index].page(origin, u32::MAX)? {
+            gaps.take(&version.known, &version.bytes);
         }
-        let Some(version) = volume.page(gaps.page, u32::MAX)? else { continue };
-        let written_at = volume.windows.start(version.window).unwrap_or(volume.end);
-        if cleared.is_some_and(|cleared| cleared > written_at) {
-            return Ok(());
-        }
-        gaps.take(&version.known, &version.bytes);
+        (page, changes_until) = (origin, changes.start);
     }
     Ok(())
 }
 
 /// What the interval learns later: of words that are never written again, what it knows in the end; of the
 /// others, what it knows when the window begins that writes them.
-fn take_from_later(volume: &Volume, window: u32, gaps: &mut Gaps<'_>) -> Result<(), Error> {
-    if gaps.missing.is_empty() {
+fn take_from_later(sight: &Sight<'_>, gaps: &mut Gaps<'_>) -> Result<(), Error> {
+    let (volume, window, timeline) = (sight.volume, sight.window, sight.timeline);
+    let later = timeline.changes_until(sight.time)..timeline.changes_before_volume(sight.index + 1);
+    if gaps.missing.is_empty() || !timeline.lineage(gaps.page, later).places.is_empty() {
         return Ok(());
     }
     let Some(last) = volume.page(gaps.page, u32::MAX)? else { return Ok(()) };

@@ -58,9 +58,6 @@ pub enum Error {
     /// There is no such thread at this time.
     #[error("there is no thread {0} at this time")]
     NoThread(u32),
-    /// There is no such window.
-    #[error("the interval has no window {0}")]
-    NoWindow(usize),
     /// A process takes only so many breakpoints.
     #[error("there can be at most {most} breakpoints")]
     TooManyBreakpoints {
@@ -70,8 +67,8 @@ pub enum Error {
     /// A replay process could not be made.
     #[error("cannot start a replay process: {0}")]
     Start(#[source] io::Error),
-    /// Pages of windows could not be kept or found again.
-    #[error("cannot keep pages of memory in a temporary file: {0} (TMPDIR says where)")]
+    /// Memory to start from could not be found.
+    #[error("cannot find the memory of this moment: {0}")]
     Pages(#[source] io::Error),
     /// The replay is not what was recorded.
     #[error("{0}")]

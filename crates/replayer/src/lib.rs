@@ -10,10 +10,10 @@
 //! ```text
 //! Replayer ──► log file of an interval (shared by its sessions)
 //!    │              │
-//!    ├─ session ────┴──► Session ── run_to, step, registers, read, changes, fork, stream, run_until
-//!    ├─ cut ───────────► Windows ── session_at(window): starts in the middle, memory comes page by page
-//!    ├─ verify ────────► Replayed
-//!    └─ Pool::at(log, time) ──► the nearest of all these, copied and moved there
+//!    ├─ session ────┴──► Session ── run_to, step, registers, read, fork, stream, run_until
+//!    ├─ session_from(start) ──► one that starts in the middle, memory comes page by page
+//!    ├─ summary_session ──► one that tells what windows wrote and executed
+//!    └─ verify ────────► Replayed
 //! ```
 //!
 //! *Time* is the number of retired instructions of a log's process. At time `t` everything that the log has up to `t`
@@ -37,16 +37,14 @@ mod hearsay;
 mod intervals;
 mod link;
 mod log_file;
-mod pages;
-mod pool;
 mod process;
 mod processor;
 mod recent;
 mod session;
+mod start;
 mod stream;
 mod summary;
 mod verify;
-mod windows;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -62,14 +60,12 @@ use session::Tracking;
 pub use condition::{Condition, Occurrence, Origin};
 pub use error::{Divergence, Error};
 pub use intervals::Interval;
-pub use pages::{Page, Piece};
-pub use pool::Pool;
 pub use processor::Unfit;
 pub use session::{Registers, Session, Stop, StopReason, ThreadInfo};
+pub use start::{Memory, Piece, Snapshot, Start};
 pub use stream::{Access, AccessKind, Accesses, Block, Detail, Ending, Item, Visitor};
 pub use summary::{Summary, Transfer, WrittenPage};
 pub use verify::{Replayed, Verdict, Verifier};
-pub use windows::{DEFAULT_WINDOW, Memory, Snapshot, Start, Windows};
 
 /// Bytes of a page of guest memory.
 pub const PAGE_SIZE: usize = 4096;
@@ -159,11 +155,6 @@ impl Replayer {
         Session::start(self, log, interval, Tracking::Off)
     }
 
-    /// As [`Replayer::session`], for one that can tell which pages were written ([`Session::changes`]).
-    pub fn tracking_session(&self, log: u64, interval: u64) -> Result<Session, Error> {
-        Session::start(self, log, interval, Tracking::On)
-    }
-
     /// Starts a session for [`Session::summarise`] at the beginning of an interval, or where a summary was left.
     pub fn summary_session(
         &self,
@@ -180,18 +171,6 @@ impl Replayer {
     /// Starts a session in the middle of an interval.
     pub fn session_from(&self, log: u64, interval: u64, start: Start) -> Result<Session, Error> {
         Session::start_at(self, log, interval, start, Tracking::Off)
-    }
-
-    /// Replays an interval and cuts it into windows of `size` instructions. After each window `progress` is told the
-    /// time.
-    pub fn cut(
-        &self,
-        log: u64,
-        interval: u64,
-        size: u64,
-        progress: impl FnMut(u64),
-    ) -> Result<Windows, Error> {
-        windows::cut(self, log, interval, size, progress)
     }
 
     fn engine(&self) -> &Path {

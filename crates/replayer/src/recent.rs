@@ -29,21 +29,6 @@ impl<K: PartialEq, V> Recent<K, V> {
         self.entries.push((key, value));
         (self.entries.len() > self.limit).then(|| self.entries.remove(0).1)
     }
-
-    /// Takes the value out for which `rate` gives most; `None` from it excludes a value.
-    pub(crate) fn take_best<R: Ord>(
-        &mut self,
-        rate: impl Fn(&K, &V) -> Option<R>,
-    ) -> Option<(K, V)> {
-        let rated = self.entries.iter().enumerate();
-        let best = rated.filter_map(|(index, (key, value))| Some((rate(key, value)?, index))).max();
-        best.map(|(_, index)| self.entries.remove(index))
-    }
-
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
 }
 
 #[cfg(test)]
@@ -58,7 +43,7 @@ mod tests {
         assert_eq!(recent.get(&1), Some(&"a"));
         assert_eq!(recent.insert(3, "c"), Some("b"));
         assert_eq!(recent.get(&2), None);
-        assert_eq!(recent.take_best(|&key, _| (key < 3).then_some(key)), Some((1, "a")));
-        assert_eq!(recent.len(), 1);
+        assert_eq!(recent.get(&3), Some(&"c"));
+        assert_eq!(recent.entries.len(), 2);
     }
 }

@@ -16,18 +16,16 @@ use crate::link::{Broken, Link};
 use crate::log_file::LogFile;
 use crate::process::ReplayProcess;
 use crate::stream::{Descriptions, Detail, Item, Merger, STREAM_FILE_SIZE, Visitor};
-use crate::windows::Start;
-use crate::{Divergence, Error, Interval, PAGE_SIZE, Page, Replayer};
+use crate::start::Start;
+use crate::{Divergence, Error, Interval, PAGE_SIZE, Replayer};
 
 /// A process is sent on its way for so many instructions at most, so that its silence means something.
 const LONGEST_RUN: u64 = 64_000_000;
 
-/// Whether a session notes which pages are written.
+/// Whether a session notes what is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tracking {
     Off,
-    On,
-    /// And which bytes of them, for summaries.
     Marked,
 }
 
@@ -35,8 +33,7 @@ impl Tracking {
     fn flags(self) -> u64 {
         match self {
             Tracking::Off => 0,
-            Tracking::On => begin::TRACK,
-            Tracking::Marked => begin::TRACK | begin::MARK,
+            Tracking::Marked => begin::MARK,
         }
     }
 }
@@ -249,11 +246,6 @@ impl Session {
             }
         }
         Ok(())
-    }
-
-    /// For a session that is only copied, and whose copies go elsewhere: it would keep its own windows alive.
-    pub(crate) fn forget_start(&mut self) {
-        self.start = None;
     }
 
     /// Tells the process what it will start from; says from when.
@@ -492,33 +484,6 @@ impl Session {
         self.await_done()?;
         self.breakpoints = addresses.to_vec();
         Ok(())
-    }
-
-    /// The pages that were written since the last question, as they are now. Only a
-    /// [tracking session](Replayer::tracking_session) knows.
-    pub fn changes(
-        &mut self,
-        mut visit: impl FnMut(Page<'_>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        self.send(&Header::new(ask::CHANGES, []), &[])?;
-        loop {
-            let (header, payload) = self.answer()?;
-            match header.kind() {
-                tell::PAGES => {
-                    let mut address = header.0[1];
-                    let (pages, rest) = payload.as_chunks::<PAGE_SIZE>();
-                    if !rest.is_empty() || !address.is_multiple_of(PAGE_SIZE as u64) {
-                        return Err(self.nonsense("its pages make no sense"));
-                    }
-                    for bytes in pages {
-                        visit(Page { address, bytes })?;
-                        address = address.wrapping_add(PAGE_SIZE as u64);
-                    }
-                }
-                tell::DONE => return Ok(()),
-                kind => return Err(self.unexpected(kind)),
-            }
-        }
     }
 
     /// Makes a copy of the session, with its own process, at the same place.

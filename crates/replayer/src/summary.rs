@@ -47,7 +47,9 @@ impl Transfer {
         let stack = word & !transfer::MASK;
         match word & transfer::MASK {
             transfer::CALL => Transfer::Call { slot: stack.wrapping_sub(8) },
-            transfer::SWITCH => Transfer::Switch { thread: (word >> transfer::THREAD_SHIFT) as u32 },
+            transfer::SWITCH => {
+                Transfer::Switch { thread: (word >> transfer::THREAD_SHIFT) as u32 }
+            }
             _ => Transfer::Return { slot: stack },
         }
     }
@@ -62,6 +64,11 @@ pub trait Summary {
     fn executed(&mut self, pc: u64, lengths: &[u8], times: u32, enters: bool);
     /// Pages have become zero, before what was written to them.
     fn cleared(&mut self, start: u64, end: u64) -> Result<(), Error>;
+    /// Pages have moved: those at `to`, which were cleared before, are known as far as those at `from` were. In the order of
+    /// what is cleared. Who does not care for what is known need not care for this.
+    fn moved(&mut self, _from: u64, _to: u64, _len: u64) -> Result<(), Error> {
+        Ok(())
+    }
     /// A page has changed.
     fn written(&mut self, page: WrittenPage<'_>) -> Result<(), Error>;
 }
@@ -128,9 +135,10 @@ impl Session {
         self.send(&Header::new(ask::CHANGES, []), &[])?;
         loop {
             let (header, len) = self.answer_length()?;
-            let [kind, start, end, ..] = header.0;
+            let [kind, first, second, third, ..] = header.0;
             match kind {
-                tell::CLEARED => summary.cleared(start, end)?,
+                tell::CLEARED => summary.cleared(first, second)?,
+                tell::MOVED => summary.moved(first, second, third)?,
                 tell::WRITTEN => {
                     let (pages, rest) = self.payload(len).as_chunks::<WRITTEN_SIZE>();
                     let makes_sense = rest.is_empty();

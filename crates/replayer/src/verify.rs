@@ -2,7 +2,10 @@
 
 use retro_abi::log::{Event, register};
 
-use crate::{DEFAULT_WINDOW, Divergence, Error, Replayer, Session, Stop, StopReason, intervals};
+use crate::{Divergence, Error, Replayer, Session, Stop, StopReason, intervals};
+
+/// Instructions after which those who wait are told.
+const STRETCH: u64 = 4_000_000;
 
 /// How a replay ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +83,7 @@ fn verify(
     let mut windows = 0;
     let verdict = loop {
         let before = session.time();
-        let stop = match session.run_to(before.saturating_add(DEFAULT_WINDOW)) {
+        let stop = match session.run_to(before.saturating_add(STRETCH)) {
             Ok(stop) => stop,
             Err(error) => return found_otherwise(&session, windows, error),
         };

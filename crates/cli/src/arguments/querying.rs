@@ -60,9 +60,9 @@ pub struct Extent {
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub since: Option<TimePoint>,
 
-    /// So many at most, the latest ones; `all` for every one
-    #[arg(long, value_name = "N", value_parser = parse_limit, default_value = "100")]
-    pub limit: Limit,
+    /// So many at most, the latest ones; `all` for every one [default: 100]
+    #[arg(long, value_name = "N", value_parser = parse_limit)]
+    pub limit: Option<Limit>,
 
     /// The latest first
     #[arg(long)]
@@ -76,6 +76,20 @@ pub enum Limit {
     All,
     /// The latest ones.
     Latest(usize),
+}
+
+impl Limit {
+    /// What is shown if nobody says otherwise.
+    pub const USUAL: usize = 100;
+
+    /// How many are shown at most.
+    pub fn most(limit: Option<Limit>) -> usize {
+        match limit {
+            None => Limit::USUAL,
+            Some(Limit::All) => usize::MAX,
+            Some(Limit::Latest(most)) => most,
+        }
+    }
 }
 
 const LAST_WRITE_EXAMPLES: &str = "\
@@ -473,9 +487,9 @@ pub struct GotoOptions {
     #[arg(value_name = "QUERY", required = true)]
     pub words: Vec<String>,
 
-    /// So many of `all` at most; `all` for every one
-    #[arg(long, value_name = "N", value_parser = parse_limit, default_value = "100")]
-    pub limit: Limit,
+    /// So many of `all` at most; `all` for every one [default: 100]
+    #[arg(long, value_name = "N", value_parser = parse_limit)]
+    pub limit: Option<Limit>,
 
     #[command(flatten)]
     #[allow(missing_docs, reason = "the type says it")]

@@ -43,7 +43,7 @@ pub fn examine(options: &ExamineOptions) -> Result<Completeness> {
     let mut question = Question::new(&options.subject)?;
     let state = question.state()?;
     let stack = stack_of(&state, &options.view)?;
-    let start = address_of(&stack, options.view.frame, &expression)?;
+    let start = address_of(&state, &stack, options.view.frame, &expression)?;
     let items = stack.with_scope(options.view.frame, |scope| match shape.format {
         Format::Text => strings(&state, scope, start, shape.count),
         _ => units(&state, scope, start, shape),

@@ -60,12 +60,14 @@ fn list(
     options: &GotoOptions,
     matches: impl Iterator<Item = Result<Found, retro_query::Error>>,
 ) -> Result<()> {
-    let most = if let Limit::Latest(most) = options.limit { most } else { usize::MAX };
+    let most = Limit::most(options.limit);
     let mut shown = 0;
     for found in matches {
         let found = found.map_err(told)?;
         if shown == most {
-            notify(&format!("only the first {most} are shown; `--limit all` shows every one"));
+            if options.limit.is_none() {
+                notify(&format!("only the first {most} are shown; `--limit all` shows every one"));
+            }
             break;
         }
         shown += 1;

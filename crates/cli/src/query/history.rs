@@ -19,7 +19,7 @@ pub fn history(options: &HistoryOptions) -> Result<Completeness> {
     let mut question = Question::new(&options.subject)?;
     let state = question.state()?;
     let stack = stack_of(&state, &options.view)?;
-    let watched = Watched::find(&stack, options.view.frame, &options.what)?;
+    let watched = Watched::find(&state, &stack, options.view.frame, &options.what)?;
     let shown = stack.with_scope(options.view.frame, |scope| {
         latest::show(
             &mut question,

@@ -18,7 +18,7 @@ pub fn last_write(options: &LastWriteOptions) -> Result<Completeness> {
     let state = question.state()?;
     let stack = stack_of(&state, &options.view)?;
     let frame = options.view.frame;
-    let watched = Watched::find(&stack, frame, &options.what)?;
+    let watched = Watched::find(&state, &stack, frame, &options.what)?;
     let cancel = question.cancel();
     let write =
         question.run.last_write(question.moment, watched.memory.clone(), &cancel).map_err(told)?;

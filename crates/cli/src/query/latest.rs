@@ -57,7 +57,7 @@ pub fn show<T, I: Iterator<Item = Result<T, retro_query::Error>>>(
         show(question, item)
     };
     match extent.limit {
-        Limit::All if !extent.reverse => {
+        Some(Limit::All) if !extent.reverse => {
             for item in search(question, since, Direction::Forward)? {
                 let item = item.map_err(told)?;
                 if number(&item) >= until {
@@ -67,21 +67,22 @@ pub fn show<T, I: Iterator<Item = Result<T, retro_query::Error>>>(
             }
         }
         limit => {
-            let most = if let Limit::Latest(most) = limit { most } else { usize::MAX };
+            let most = Limit::most(limit);
             let mut held = Vec::new();
-            let mut found = 0;
-            for item in search(question, until, Direction::Backward)? {
+            let all = search(question, until, Direction::Backward)?;
+            for (found, item) in all.enumerate() {
                 let item = item.map_err(told)?;
                 if number(&item) < since {
                     break;
                 }
                 if found == most {
-                    notify(&format!(
-                        "only the latest {most} are shown; `--limit all` shows every one"
-                    ));
+                    // Whoever has said how many knows it.
+                    if limit.is_none() {
+                        let note = "are shown; `--limit all` shows every one";
+                        notify(&format!("only the latest {most} {note}"));
+                    }
                     break;
                 }
-                found += 1;
                 match extent.reverse {
                     true => take(question, item)?,
                     false => held.push(item),

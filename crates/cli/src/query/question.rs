@@ -2,35 +2,19 @@
 
 use std::sync::Arc;
 
-use anyhow::{Error, Result, anyhow, bail};
-use retro_abi::channel::Origin;
+use anyhow::{Error, Result, anyhow};
 use retro_query::language::{Clock, TimePoint};
 use retro_query::{Cancel, Moment, Options, Process, Run, State, ThreadStack};
-use retro_recording::{ProcessEnd, Recording};
 use retro_symbols::SourceFiles;
 use serde_json::Value;
 
-use super::last_result;
+use super::{last_result, which_process};
 use crate::arguments::{Subject, View};
 use crate::engine_file::EngineFile;
 use crate::output::Output;
 use crate::quoting::printable;
 use crate::style::Style;
 use crate::{index, selection};
-
-/// Processes that an error names.
-const NAMED: usize = 20;
-
-/// Signals that a process gets for what it did itself.
-const CRASHES: [i32; 7] = [
-    libc::SIGSEGV,
-    libc::SIGBUS,
-    libc::SIGILL,
-    libc::SIGFPE,
-    libc::SIGABRT,
-    libc::SIGTRAP,
-    libc::SIGSYS,
-];
 
 /// A recording that is asked, and the moment it is asked about.
 pub struct Question {
@@ -63,9 +47,9 @@ impl Question {
         let point = subject.at.unwrap_or(otherwise);
         let is_last = matches!(point, TimePoint::Last | TimePoint::Now);
         let log = match (subject.process, last) {
-            (Some(number), _) => log_of(&recording, number)?,
+            (Some(number), _) => which_process::named(&recording, number)?,
             (None, Some(last)) if is_last => last.log,
-            (None, _) => likeliest_log(&recording)?,
+            (None, _) => which_process::likeliest(&recording)?,
         };
         let engine = EngineFile::new(&[recording.directory()])?;
         let sources = source_files(subject)?;
@@ -167,59 +151,4 @@ fn source_files(subject: &Subject) -> Result<SourceFiles> {
         sources.add_directory(directory);
     }
     Ok(sources)
-}
-
-fn log_of(recording: &Recording, number: u64) -> Result<u64> {
-    if recording.process(number).is_some() {
-        return Ok(number);
-    }
-    let logs: Vec<u64> = (recording.processes().iter())
-        .filter(|process| u64::from(process.summary.pid) == number)
-        .map(|process| process.summary.log)
-        .collect();
-    match logs[..] {
-        [log] => Ok(log),
-        [] => {
-            bail!("no log or process {number} in this recording; it has {}", known(recording, &[]))
-        }
-        _ => bail!(
-            "process {number} has executed several programs, each with a log: choose with --process from {}",
-            known(recording, &logs)
-        ),
-    }
-}
-
-/// The last that crashed, or the first.
-fn likeliest_log(recording: &Recording) -> Result<u64> {
-    let processes = recording.processes();
-    let crashed = |end: ProcessEnd| match end {
-        ProcessEnd::Signalled(number) => CRASHES.contains(&number.cast_signed()),
-        _ => false,
-    };
-    let found = (processes.iter().rev().find(|process| crashed(process.summary.end)))
-        .or_else(|| processes.first());
-    match found {
-        Some(process) => Ok(process.summary.log),
-        None => bail!("this recording has no processes"),
-    }
-}
-
-/// Logs in words; all if none are given.
-fn known(recording: &Recording, logs: &[u64]) -> String {
-    let mut wanted = (recording.processes().iter())
-        .filter(|process| logs.is_empty() || logs.contains(&process.summary.log))
-        .map(|process| {
-            let summary = &process.summary;
-            let how = match summary.origin {
-                Some(Origin::Exec) => ", executed",
-                Some(Origin::Fork) => ", child",
-                _ => "",
-            };
-            format!("{} (pid {}{how})", summary.log, summary.pid)
-        });
-    let mut names: Vec<String> = wanted.by_ref().take(NAMED).collect();
-    if wanted.next().is_some() {
-        names.push("...".to_string());
-    }
-    names.join(", ")
 }

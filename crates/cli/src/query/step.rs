@@ -32,6 +32,11 @@ pub fn step(options: &StepOptions) -> Result<Completeness> {
     let direction = if options.reverse { Direction::Backward } else { Direction::Forward };
     let cancel = question.cancel();
     for _ in 0..options.count {
+        let calls = match unit == Unit::Line && !has_line(&question, moment, thread)? {
+            // As gdb does it: where there are no lines, they begin again where the function returns to.
+            true => Calls::Out,
+            false => calls,
+        };
         let next =
             question.run.step(moment, thread, unit, calls, direction, &cancel).map_err(told)?;
         moment = next.ok_or_else(|| no_further(moment.time, thread, options))?;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use anyhow::{Result, bail};
-use retro_query::ThreadStack;
-use retro_query::symbols::{Expression, FormatOptions, Scope, Value};
+use retro_query::symbols::{EvaluationError, Expression, FormatOptions, NamedSymbol, Scope, Value};
+use retro_query::{Moment, State, ThreadStack};
 
 use super::question::{safe, told};
 use crate::dump::bytes::described;
@@ -28,16 +28,21 @@ pub struct Watched {
 
 impl Watched {
     /// What a text stands for in a frame.
-    pub fn find(stack: &ThreadStack<'_>, frame: usize, text: &str) -> Result<Watched> {
+    pub fn find(
+        state: &State,
+        stack: &ThreadStack<'_>,
+        frame: usize,
+        text: &str,
+    ) -> Result<Watched> {
         let text = text.trim();
         if is_address(text) {
-            return Watched::bytes(stack, frame, text, text, WORD);
+            return Watched::bytes(state, stack, frame, text, text, WORD);
         }
         if let Some((address, length)) = text.rsplit_once(',')
             && let Some(length) = number(length.trim())
             && Expression::parse(address).is_ok()
         {
-            return Watched::bytes(stack, frame, text, address, length);
+            return Watched::bytes(state, stack, frame, text, address, length);
         }
         let parsed = Expression::parse(text).map_err(|error| safe(&error.to_string()))?;
         let found = stack.with_scope(frame, |scope| {
@@ -45,20 +50,28 @@ impl Watched {
             let memory = parsed.memory_range(scope)?;
             Ok((value, memory))
         });
-        let evaluated: Result<_, retro_query::symbols::EvaluationError> = found.map_err(told)?;
-        let (value, (address, length)) = evaluated.map_err(|error| safe(&error.to_string()))?;
+        let evaluated: Result<_, EvaluationError> = found.map_err(told)?;
+        let (value, (address, length)) = match evaluated {
+            Ok(evaluated) => evaluated,
+            Err(error) => {
+                let symbol = symbol(state, text, &error)?;
+                let memory = range(symbol.address, symbol.size.max(1), text)?;
+                return Ok(Watched { text: text.to_string(), memory, value: None });
+            }
+        };
         let memory = range(address, length, text)?;
         Ok(Watched { text: text.to_string(), memory, value: Some(value) })
     }
 
     fn bytes(
+        state: &State,
         stack: &ThreadStack<'_>,
         frame: usize,
         text: &str,
         address: &str,
         length: u64,
     ) -> Result<Watched> {
-        let address = address_of(stack, frame, address)?;
+        let address = address_of(state, stack, frame, address)?;
         Ok(Watched { text: text.to_string(), memory: range(address, length, text)?, value: None })
     }
 
@@ -77,15 +90,18 @@ impl Watched {
 }
 
 /// The address that an expression has, or is.
-pub fn address_of(stack: &ThreadStack<'_>, frame: usize, text: &str) -> Result<u64> {
+pub fn address_of(state: &State, stack: &ThreadStack<'_>, frame: usize, text: &str) -> Result<u64> {
     let parsed = Expression::parse(text).map_err(|error| safe(&error.to_string()))?;
     let found = stack.with_scope(frame, |scope| {
         let value = parsed.evaluate(scope)?;
         let number = value.number(scope.machine());
         Ok((value, number))
     });
-    let evaluated: Result<_, retro_query::symbols::EvaluationError> = found.map_err(told)?;
-    let (value, number) = evaluated.map_err(|error| safe(&error.to_string()))?;
+    let evaluated: Result<_, EvaluationError> = found.map_err(told)?;
+    let (value, number) = match evaluated {
+        Ok(evaluated) => evaluated,
+        Err(error) => return Ok(symbol(state, text, &error)?.address),
+    };
     match (number, value.address()) {
         (Ok(Some(number)), _) => Ok(number.to_integer() as u64),
         // An array or a structure is where it is.
@@ -93,6 +109,18 @@ pub fn address_of(stack: &ThreadStack<'_>, frame: usize, text: &str) -> Result<u
         (Ok(None), None) => bail!("{}", safe(&format!("`{text}` is no address"))),
         (Err(absent), _) => bail!("{}", safe(&format!("`{text}` cannot be read: {absent}"))),
     }
+}
+
+/// What the linker knows by a name, where debug information knows nothing.
+fn symbol(state: &State, text: &str, error: &EvaluationError) -> Result<NamedSymbol> {
+    let unknown = || safe(&error.to_string());
+    if !matches!(error, EvaluationError::UnknownName(_)) {
+        return Err(unknown());
+    }
+    let name = text.trim().trim_start_matches('&').trim();
+    let Moment { log, time } = state.moment();
+    let found = state.run().symbols().symbol_named(log, time, name);
+    found.into_iter().find(|symbol| !symbol.is_code).ok_or_else(unknown)
 }
 
 fn range(address: u64, length: u64, text: &str) -> Result<Range<u64>> {

@@ -1,9 +1,9 @@
 //! The guest's memory in a replay: as a whole, in pieces that are fetched when touched, or watched for changes.
 //!
 //! Plain, it is one mapping of zeroes that takes what the log and the guest write. *Lazy*, nothing of it can be
-//! accessed at first; the fault on the first access to a piece asks the owner for its pages. *Tracked*, it can be read
-//! only; the fault on the first store to a piece notes the piece and lets the store go on. *Marked*, a byte beside every
-//! byte, where a recording has its shadow, tells whether it was written since the owner asked last.
+//! accessed at first; the fault on the first access to a piece asks the owner for its pages. *Marked*, a byte beside every
+//! byte, where a recording has its shadow, tells whether it was written since the owner asked last; memory can be read only
+//! at first, and the fault on the first store to a piece notes that its marks are worth a look.
 //!
 //! Invariants: all faults are resolved in the signal handler, before anybody sees them. What the handler needs is behind
 //! a lock that is never held while guest memory is touched.
@@ -16,7 +16,6 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::general as c;
 use retro_abi::layout::{GUEST_END, GUEST_MIN, ISLAND_END, ISLAND_START, PAGE, SHADOW_DISTANCE};
-use retro_abi::memory_sum;
 use retro_abi::replay::{Header, MAX_PAYLOAD, PIECE, WRITTEN_SIZE, ask, begin, mark, tell};
 
 /// All that a guest can have.
@@ -48,30 +47,34 @@ impl Ranges {
     }
 }
 
+/// What happens to whole pages.
+#[derive(Clone, Copy)]
+enum Replaced {
+    /// They have become zero.
+    Cleared { start: u64, end: u64 },
+    /// They have come from elsewhere.
+    Moved { from: u64, to: u64, len: u64 },
+}
+
 struct Pages {
     mapped: bool,
     lazy: bool,
-    tracked: bool,
     marked: bool,
     /// What was fetched, if lazy.
     present: Ranges,
-    /// What can be written, if tracked.
+    /// What can be written, if marked.
     changed: Vec<(u64, u64)>,
-    /// What has become zero, if tracked.
-    cleared: Vec<(u64, u64)>,
-    /// Sums of the pages that the owner knows; zero pages are left out.
-    known: BTreeMap<u64, u64>,
+    /// What has become zero or lies elsewhere, if marked.
+    replaced: Vec<Replaced>,
 }
 
 static PAGES: Lock<Pages> = Lock::new(Pages {
     mapped: false,
     lazy: false,
-    tracked: false,
     marked: false,
     present: Ranges(BTreeMap::new()),
     changed: Vec::new(),
-    cleared: Vec::new(),
-    known: BTreeMap::new(),
+    replaced: Vec::new(),
 });
 
 /// Whether faults are to be looked at.
@@ -97,13 +100,11 @@ pub fn create(flags: u64) -> Result<()> {
     let replace = core::mem::replace(&mut pages.mapped, true);
     pages.present.0.clear();
     pages.changed.clear();
-    pages.cleared.clear();
-    pages.known.clear();
+    pages.replaced.clear();
     pages.lazy = flags & begin::LAZY != 0;
-    pages.tracked = flags & begin::TRACK != 0;
     let had_marks = core::mem::replace(&mut pages.marked, flags & begin::MARK != 0);
     MARKED.store(pages.marked, Ordering::Relaxed);
-    let prot = match (pages.lazy, pages.tracked) {
+    let prot = match (pages.lazy, pages.marked) {
         (true, _) => c::PROT_NONE,
         (_, true) => READ,
         _ => READ_WRITE,
@@ -153,7 +154,7 @@ pub fn supply(address: u64, write: bool) -> bool {
     }
     let mut pages = PAGES.lock();
     let absent = pages.lazy && !pages.present.contains(address);
-    let first_store = write && pages.tracked;
+    let first_store = write && pages.marked;
     if !absent && !first_store {
         return false;
     }
@@ -175,7 +176,7 @@ pub fn supply(address: u64, write: bool) -> bool {
         }
         pages.present.insert(start, end);
     }
-    if pages.tracked {
+    if pages.marked {
         pages.changed.push((start, end));
     }
     true
@@ -220,7 +221,7 @@ impl Pages {
         }
         fill(piece, mask, pages);
         self.present.insert(piece, piece + PIECE);
-        if self.tracked {
+        if self.marked {
             self.changed.push((piece, piece + PIECE));
         }
     }
@@ -266,6 +267,7 @@ pub fn relocate(from: u64, to: u64, len: u64) -> bool {
     clear(to, len);
     if WATCHED.load(Ordering::Relaxed) {
         copy_pages(from, to, len);
+        note_move(from, to, len);
         clear(from, len);
         return true;
     }
@@ -277,6 +279,25 @@ pub fn relocate(from: u64, to: u64, len: u64) -> bool {
         clear(from, len);
     }
     true
+}
+
+fn note_move(from: u64, to: u64, len: u64) {
+    let mut pages = PAGES.lock();
+    if pages.marked {
+        pages.replaced.push(Replaced::Moved { from, to, len });
+    }
+}
+
+/// What is known of a page since the owner asked last comes along with it.
+fn move_marks(from: u64, to: u64) {
+    if !MARKED.load(Ordering::Relaxed) {
+        return;
+    }
+    for offset in 0..PAGE {
+        // SAFETY: the marks of guest memory are mapped as a whole, and the guest does not run now.
+        let known = unsafe { ((from + offset + SHADOW_DISTANCE) as *const u8).read() };
+        mark(to + offset, 1, mark::MOVED | known & mark::LEARNED);
+    }
 }
 
 /// Copies what there is to pages that are zero.
@@ -296,7 +317,7 @@ fn copy_pages(from: u64, to: u64, len: u64) {
                 let (source, target) = ((from + offset) as *const u8, (to + offset) as *mut u8);
                 // SAFETY: both pages are guest memory, and the ranges do not overlap.
                 unsafe { core::ptr::copy_nonoverlapping(source, target, PAGE as usize) };
-                mark(to + offset, PAGE, mark::LEARNED);
+                move_marks(from + offset, to + offset);
             }
         }
     }
@@ -313,8 +334,8 @@ pub fn clear(start: u64, len: u64) {
     }
     sys::advise(start, end - start, c::MADV_DONTNEED);
     let mut pages = PAGES.lock();
-    if pages.tracked {
-        pages.cleared.push((start, end));
+    if pages.marked {
+        pages.replaced.push(Replaced::Cleared { start, end });
     }
 }
 
@@ -328,7 +349,7 @@ fn need_not_fetch(start: u64, end: u64) {
     let mut pages = PAGES.lock();
     pages.present.insert(first, last);
     // What cannot be made accessible now is when it is touched: it is not zero by accident.
-    let _ = protect(first, last, if pages.tracked { READ } else { READ_WRITE });
+    let _ = protect(first, last, if pages.marked { READ } else { READ_WRITE });
 }
 
 /// Reads guest memory as far as there can be any.
@@ -340,35 +361,22 @@ pub fn read(address: u64, bytes: &mut [u8]) -> usize {
     }
 }
 
-/// Sends the pages that are not what the owner knows, and starts over.
+/// Sends the pages that have marks, and starts over.
 pub fn send_changes() {
-    let mut changed = core::mem::take(&mut PAGES.lock().changed);
-    let cleared = core::mem::take(&mut PAGES.lock().cleared);
-    if MARKED.load(Ordering::Relaxed) {
-        for (start, end) in cleared {
-            socket::send(Header::new(tell::CLEARED, [start, end]), &[]);
-        }
-        changed = joined(changed);
-        for &(start, end) in &changed {
-            for page in (start..end).step_by(PAGE as usize) {
-                send_marked_page(page);
-            }
-        }
-        return watch_again(changed);
-    }
-    let mut known = core::mem::take(&mut PAGES.lock().known);
-    for (start, end) in cleared {
-        let gone: Vec<u64> = known.range(start..end).map(|(&page, _)| page).collect();
-        for page in gone {
-            send_page(&mut known, page);
-        }
+    let changed = joined(core::mem::take(&mut PAGES.lock().changed));
+    let replaced = core::mem::take(&mut PAGES.lock().replaced);
+    for range in replaced {
+        let header = match range {
+            Replaced::Cleared { start, end } => Header::new(tell::CLEARED, [start, end]),
+            Replaced::Moved { from, to, len } => Header::new(tell::MOVED, [from, to, len]),
+        };
+        socket::send(header, &[]);
     }
     for &(start, end) in &changed {
         for page in (start..end).step_by(PAGE as usize) {
-            send_page(&mut known, page);
+            send_marked_page(page);
         }
     }
-    PAGES.lock().known = known;
     watch_again(changed);
 }
 
@@ -394,22 +402,12 @@ fn watch_again(changed: Vec<(u64, u64)>) {
     }
 }
 
-fn send_page(known: &mut BTreeMap<u64, u64>, page: u64) {
-    // SAFETY: guest memory is mapped as a whole, and the guest does not run now.
-    let bytes = unsafe { &*(page as *const [u8; PAGE as usize]) };
-    let sum = memory_sum::of_page(page, bytes);
-    let before = if sum == 0 { known.remove(&page) } else { known.insert(page, sum) };
-    if before.unwrap_or(0) != sum {
-        socket::send(Header::new(tell::PAGES, [page]), bytes);
-    }
-}
-
 /// Sends a page if it has marks, and takes these away.
 fn send_marked_page(page: u64) {
     const WORDS: usize = PAGE as usize / 8;
     /// The highest bit of every byte, which only `WRITTEN` has.
     const WRITTEN: u64 = u64::from_ne_bytes([mark::WRITTEN & !0x7f; 8]);
-    /// The lowest, which all marks have.
+    /// The lowest, which all marks have that tell of a value.
     const ANY: u64 = u64::from_ne_bytes([mark::LEARNED; 8]);
     // SAFETY: the marks of a page, at a multiple of 64 bytes; the guest does not run now.
     let marks = unsafe { &mut *((page + SHADOW_DISTANCE) as *mut [u64; WORDS]) };

@@ -35,6 +35,7 @@ guests! {
     self_modifying_code: "code_self_modify" [];
     string_instructions: "insn_strings" [];
     moved_memory: "memory_mremap" ["--interval", "20k"];
+    memory_of_earlier_intervals_moved: "memory_moved_late" ["--interval", "60k"];
     discarded_memory: "memory_madvise" ["--interval", "20k"];
     forks: "process_fork" [];
     coroutines: "flow_coroutines" [];

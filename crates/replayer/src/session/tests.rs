@@ -3,7 +3,8 @@
 use super::*;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, send};
 use retro_abi::log::{Encoder, Event, MAX_FIXED, Relative};
-use retro_abi::replay::{HEADER_SIZE, ending, record_word};
+use retro_abi::replay::{WRITTEN_SIZE, ending, record_word};
+use crate::{Summary, Transfer, WrittenPage};
 use std::fs::OpenOptions;
 use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -266,24 +267,62 @@ fn a_stream_is_read_from_the_file_and_merged_with_the_log() {
     fake.join().unwrap();
 }
 
-#[test]
-fn changed_pages_come_one_by_one() {
-    let (mut session, fake) = session_with(|fake| {
-        fake.expect(ask::CHANGES);
-        fake.say(Header::new(tell::PAGES, [0x3000]), &[[1; PAGE_SIZE], [2; PAGE_SIZE]].concat());
-        fake.say(Header::new(tell::PAGES, [0x9000]), &[3; PAGE_SIZE]);
-        fake.say(Header::new(tell::DONE, []), &[]);
-        fake.expect(ask::CHANGES);
-        fake.say(Header::new(tell::PAGES, [0x3000]), &[1; PAGE_SIZE - 1]);
-    });
-    let mut pages = Vec::new();
-    let mut take = |page: Page<'_>| {
-        pages.push((page.address, page.bytes[0]));
+/// A summary that notes what it is told of pages.
+#[derive(Default)]
+struct Noted {
+    pages: Vec<(u64, u8)>,
+    cleared: Vec<(u64, u64)>,
+    executed: Vec<(u64, u32)>,
+}
+
+impl Summary for Noted {
+    fn transfer(&mut self, _: Transfer) {}
+
+    fn executed(&mut self, pc: u64, _: &[u8], times: u32, _: bool) {
+        self.executed.push((pc, times));
+    }
+
+    fn cleared(&mut self, start: u64, end: u64) -> Result<(), Error> {
+        self.cleared.push((start, end));
         Ok(())
-    };
-    session.changes(&mut take).unwrap();
-    assert!(matches!(session.changes(&mut take), Err(Error::Crashed(_))));
-    assert_eq!(pages, [(0x3000, 1), (0x4000, 2), (0x9000, 3)]);
+    }
+
+    fn written(&mut self, page: WrittenPage<'_>) -> Result<(), Error> {
+        self.pages.push((page.address, page.bytes[0]));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_summary_is_counted_and_written() {
+    let (mut session, fake) = session_with(|fake| {
+        fake.expect(ask::STREAM_FILE);
+        fake.say(Header::new(tell::DONE, []), &[]);
+        for cut in [0, 1] {
+            fake.expect(ask::COUNTS);
+            // Nobody has described this block.
+            fake.say(Header::new(tell::COUNTS, []), &[7, 0, 0, 0, 1, 0, 0, 0]);
+            fake.say(Header::new(tell::DONE, []), &[]);
+            fake.expect(ask::CHANGES);
+            fake.say(Header::new(tell::CLEARED, [0x3000, 0x5000]), &[]);
+            let page = |address: u64, byte: u8| {
+                let mut bytes = vec![byte; WRITTEN_SIZE];
+                bytes[..8].copy_from_slice(&address.to_le_bytes());
+                bytes
+            };
+            let pages = [page(0x3000, 1), page(0x9000, 2)].concat();
+            fake.say(Header::new(tell::WRITTEN, []), &pages[..pages.len() - cut]);
+            if cut == 0 {
+                fake.say(Header::new(tell::DONE, []), &[]);
+            }
+        }
+    });
+    let mut noted = Noted::default();
+    session.summarise(START, &mut noted).unwrap();
+    assert_eq!(noted.pages, [(0x3000, 1), (0x9000, 2)]);
+    assert_eq!(noted.cleared, [(0x3000, 0x5000)]);
+    assert_eq!(noted.executed, []);
+    assert!(matches!(session.summarise(START, &mut noted), Err(Error::Crashed(_))));
     fake.join().unwrap();
 }
 

@@ -5,7 +5,6 @@
 
 mod conditions;
 mod model;
-mod pool;
 mod recorded;
 mod refusals;
 mod sessions;

@@ -1,8 +1,14 @@
 //! Every window alone: whatever the order, its end is what the run from the start has there.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
 
-use retro_replayer::{PAGE_SIZE, Registers, Session};
+use retro_abi::replay::PIECE;
+use retro_replayer::{
+    Error, Memory, PAGE_SIZE, Piece, Registers, Session, Snapshot, Start, Summary, Transfer,
+    WrittenPage,
+};
 
 use crate::recorded::{Place, Recorded, shuffled};
 
@@ -10,8 +16,8 @@ use crate::recorded::{Place, Recorded, shuffled};
 struct End {
     time: u64,
     registers: Vec<Registers>,
-    /// Pages that the window has changed.
-    changed: BTreeMap<u64, [u8; PAGE_SIZE]>,
+    /// All pages that were touched.
+    pages: Pages,
 }
 
 fn all_registers(session: &mut Session) -> Vec<Registers> {
@@ -41,48 +47,84 @@ fn assert_same(found: &[Registers], expected: &[Registers], what: &str) {
     }
 }
 
+/// Pages as they were at some moment; the others were zero.
+#[derive(Clone, Debug, Default)]
+struct Pages(BTreeMap<u64, [u8; PAGE_SIZE]>);
+
+impl Memory for Pages {
+    fn piece(&self, address: u64) -> io::Result<Piece> {
+        let mut piece = Piece::default();
+        for index in 0..PIECE / PAGE_SIZE as u64 {
+            if let Some(page) = self.0.get(&(address / PIECE * PIECE + index * PAGE_SIZE as u64)) {
+                piece.mask |= 1 << index;
+                piece.bytes.extend_from_slice(page);
+            }
+        }
+        Ok(piece)
+    }
+}
+
+impl Summary for Pages {
+    fn transfer(&mut self, _: Transfer) {}
+    fn executed(&mut self, _: u64, _: &[u8], _: u32, _: bool) {}
+
+    fn cleared(&mut self, start: u64, end: u64) -> Result<(), Error> {
+        self.0.range_mut(start..end).for_each(|(_, page)| page.fill(0));
+        Ok(())
+    }
+
+    fn written(&mut self, page: WrittenPage<'_>) -> Result<(), Error> {
+        self.0.insert(page.address, *page.bytes);
+        Ok(())
+    }
+}
+
+/// What a run from the start was like at the start and at the end of a window.
+struct Window {
+    start: Start,
+    end: End,
+}
+
 /// Runs from the start, window by window.
-fn run_through(recorded: &Recorded, place: Place, size: u64) -> Vec<End> {
-    let mut session = recorded.replayer.tracking_session(place.log, place.interval.number).unwrap();
-    let mut ends = Vec::new();
-    session.changes(|_| Ok(())).unwrap();
+fn run_through(recorded: &Recorded, place: Place, size: u64) -> Vec<Window> {
+    let (log, interval) = (place.log, place.interval);
+    let mut session = recorded.replayer.summary_session(log, interval.number, None).unwrap();
+    let mut windows = Vec::new();
+    let mut pages = Pages::default();
+    session.summarise(session.time(), &mut pages).unwrap();
     loop {
-        let until = (session.time() + size).min(place.interval.end);
-        let stop = session.run_to(until).unwrap();
-        let mut changed = BTreeMap::new();
-        session
-            .changes(|page| {
-                changed.insert(page.address, *page.bytes);
-                Ok(())
-            })
-            .unwrap();
-        ends.push(End { time: stop.time, registers: all_registers(&mut session), changed });
-        if stop.time >= place.interval.end || stop.time < until {
-            return ends;
+        let snapshot = Arc::new(Snapshot::take(&mut session, None).unwrap());
+        let start = Start { snapshot, memory: Arc::new(pages.clone()) };
+        let until = (session.time() + size).min(interval.end);
+        let stop = session.summarise(until, &mut pages).unwrap();
+        let registers = all_registers(&mut session);
+        let end = End { time: stop.time, registers, pages: pages.clone() };
+        windows.push(Window { start, end });
+        if stop.time >= interval.end || stop.time < until {
+            return windows;
         }
     }
 }
 
 fn check_interval(recorded: &Recorded, place: Place, count: u64) {
     let size = place.interval.instructions() / count + 1;
-    let ends = run_through(recorded, place, size);
-    let windows = recorded.replayer.cut(place.log, place.interval.number, size, |_| {}).unwrap();
-    assert_eq!(windows.count(), ends.len(), "{place:?}");
-    for window in shuffled(windows.count()) {
-        let end = &ends[window];
+    let windows = run_through(recorded, place, size);
+    for window in shuffled(windows.len()) {
+        let Window { start, end } = &windows[window];
         let what = format!("{place:?}, window {window}");
-        let mut session = windows.session_at(window).unwrap();
-        assert_eq!(session.time(), windows.snapshot(window).unwrap().time, "{what}");
+        let (log, interval) = (place.log, place.interval.number);
+        let mut session = recorded.replayer.session_from(log, interval, start.clone()).unwrap();
+        assert_eq!(session.time(), start.snapshot.time, "{what}");
         if let Some(before) = window.checked_sub(1) {
             assert_same(
                 &all_registers(&mut session),
-                &ends[before].registers,
+                &windows[before].end.registers,
                 &format!("{what}, at its start"),
             );
         }
         assert_eq!(session.run_to(end.time).unwrap().time, end.time, "{what}");
         assert_same(&all_registers(&mut session), &end.registers, &format!("{what}, at its end"));
-        for (&address, bytes) in &end.changed {
+        for (&address, bytes) in &end.pages.0 {
             let found = session.read(address, PAGE_SIZE).unwrap();
             assert!(found == bytes, "{what}: page {address:#x} differs");
         }

@@ -267,7 +267,7 @@ fn last_writes(
     let moment = moment(params.process, params.time);
     let mut found = Vec::new();
     // What the last write to a range did not cover is asked for again, part by part.
-    let mut open = Vec::from([start..end]);
+    let mut open: Vec<Range<u64>> = std::iter::once(start..end).collect();
     while let Some(range) = open.pop() {
         context.progress(
             params.length - open.iter().map(|part| part.end - part.start).sum::<u64>(),

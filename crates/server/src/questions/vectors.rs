@@ -142,7 +142,7 @@ mod tests {
         let mut image = vec![0; 832];
         image[XMM] = 0x11;
         image[576] = 0x22;
-        let first = |image: &[u8], layout| decode(image, layout).swap_remove(0);
+        let first = |image: &[u8], layout: &Layout| decode(image, layout).swap_remove(0);
         let unused = first(&image, &layout);
         assert_eq!((unused.name.as_str(), unused.value.len()), ("ymm0", 66));
         assert!(unused.value.ends_with("011") && !unused.value.contains('2'));

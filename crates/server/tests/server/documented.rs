@@ -154,9 +154,11 @@ fn parameters(schema: &Value, method: &str) -> String {
     let required = params["required"].as_array().cloned().unwrap_or_default();
     let is_required = |name: &str| required.iter().any(|known| known == name);
     let mut names: Vec<&String> = properties.keys().collect();
-    names.sort_by_key(|name| {
-        (!is_required(name), name.as_str() != "process", name.as_str() != "time")
+    names.retain(|name| {
+        let is_of_search = method.starts_with("locate.") && OF_SEARCHES.contains(&name.as_str());
+        !COMMON.contains(&name.as_str()) && !is_of_search
     });
+    names.sort_by_key(|name| !is_required(name));
     let line = |name: &String| {
         let property = &properties[name];
         let own = property["description"].as_str().map(str::to_owned);
