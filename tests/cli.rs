@@ -52,7 +52,8 @@ use retro_testkit::compare::{Outcome, run};
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The ways a program is started: `retro` becomes it, supervises it, or records it.
-const MODES: [&[&str]; 3] = [&["run"], &["run", "--stats=json"], &["record", "--quiet", "--no-index"]];
+const MODES: [&[&str]; 3] =
+    [&["run"], &["run", "--stats=json"], &["record", "--quiet", "--no-index"]];
 
 /// `RETRO_BINARY=path` tests another `retro`. From here on recordings go to a place of this process.
 fn retro_path() -> &'static Path {

@@ -264,12 +264,7 @@ pub mod tests {
             worst_ms: median_ms * 10.0,
         };
         let latencies = medians.iter().map(|&(kind, ms)| (kind.to_owned(), latency(ms))).collect();
-        Answers {
-            instructions: 8_230_000_000,
-            questions: 100,
-            first_answer_ms: 120.0,
-            latencies,
-        }
+        Answers { instructions: 8_230_000_000, questions: 100, first_answer_ms: 120.0, latencies }
     }
 
     #[test]

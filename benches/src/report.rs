@@ -10,8 +10,8 @@ use serde::Serialize;
 use crate::machine::Machine;
 use crate::measure::Sample;
 use crate::modes::Mode;
-use crate::queries::Answers;
 use crate::programs::{Group, Program};
+use crate::queries::Answers;
 use crate::statistics::{geometric_mean, median};
 
 #[derive(Debug, Serialize)]

@@ -19,11 +19,11 @@ use crate::machine::Machine;
 use crate::measure::{self, Answer, Run, Sample};
 use crate::modes::{Launcher, Mode};
 use crate::options::Options;
-use crate::queries::{self, Answers};
 use crate::programs::{Group, Program};
+use crate::queries::{self, Answers};
 use crate::recording::{self, LogSize};
 use crate::replaying;
-use crate::report::{GeometricMean, Outcome, AnswersReport, ProgramReport, Report};
+use crate::report::{AnswersReport, GeometricMean, Outcome, ProgramReport, Report};
 use crate::table;
 use crate::workdir::WorkDirectory;
 

@@ -5,7 +5,7 @@ use crate::measure::{LONG_RUN, Sample};
 use crate::modes::Mode;
 use crate::programs::{Group, Program};
 use crate::queries::Answers;
-use crate::report::{ModeReport, AnswersReport, ProgramReport, Report};
+use crate::report::{AnswersReport, ModeReport, ProgramReport, Report};
 use crate::targets;
 
 /// The whole report: ratios, cold starts, questions, targets.
@@ -121,12 +121,10 @@ fn mean_rows(report: &Report) -> impl Iterator<Item = Vec<String>> + '_ {
             Some(ratio) => format!("**{ratio:.2}**"),
             None => "–".to_owned(),
         }));
-        cells.extend(storing(report).map(
-            |mode| match mean.log_bits_per_instruction.get(&mode) {
-                Some(&size) => format!("**{}**", bits(size)),
-                None => "–".to_owned(),
-            },
-        ));
+        cells.extend(storing(report).map(|mode| match mean.log_bits_per_instruction.get(&mode) {
+            Some(&size) => format!("**{}**", bits(size)),
+            None => "–".to_owned(),
+        }));
         cells
     })
 }
@@ -308,7 +306,10 @@ Cold starts, milliseconds over native and multiple of it, median of 30:
             text.lines().next().unwrap_or_default().to_owned()
         };
         assert!(caption(9_999.0).contains("median of 3; what is stored"));
-        assert!(caption(10_001.0).contains("median of 3 (of 1 where a run takes over 10 s); what is stored"));
+        assert!(
+            caption(10_001.0)
+                .contains("median of 3 (of 1 where a run takes over 10 s); what is stored")
+        );
     }
 
     #[test]

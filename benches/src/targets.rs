@@ -245,7 +245,8 @@ mod tests {
         let mut report = report_of(&modes, &rows);
         for name in QUERIED {
             let program = report.programs.iter_mut().find(|program| program.name == *name);
-            program.expect("there").answers = Some(Ok(answers(&[("registers", 4.0), ("stack", 12.0)])).into());
+            program.expect("there").answers =
+                Some(Ok(answers(&[("registers", 4.0), ("stack", 12.0)])).into());
         }
         assert_eq!(
             judge(&report),

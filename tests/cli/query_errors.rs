@@ -135,27 +135,39 @@ fn without_a_recording_there_is_nothing_to_ask() {
     }
 }
 
+const COMMANDS: [&str; 15] = [
+    "last-write",
+    "history",
+    "calls",
+    "executions",
+    "print",
+    "bt",
+    "regs",
+    "x",
+    "maps",
+    "threads",
+    "syscalls",
+    "signals",
+    "source",
+    "goto",
+    "step",
+];
+
 #[test]
 fn every_command_has_examples() {
-    for command in [
-        "last-write",
-        "history",
-        "calls",
-        "executions",
-        "print",
-        "bt",
-        "regs",
-        "x",
-        "maps",
-        "threads",
-        "syscalls",
-        "signals",
-        "source",
-        "goto",
-        "step",
-    ] {
+    for command in COMMANDS {
         let help = crash().store.output([command, "--help"]);
         assert!(help.contains(&format!("Examples:\n  retro {command}")), "{help}");
         assert!(help.contains("--at <TIME>") && help.contains("--json"), "{help}");
+    }
+}
+
+#[test]
+fn completions_and_the_manual_have_every_command() {
+    let script = crash().store.output(["completions", "bash"]);
+    let manual = crash().store.output(["man"]).replace('\\', "");
+    for command in COMMANDS {
+        assert!(script.contains(&format!("retro,{command})")), "{command}");
+        assert!(manual.contains(&format!("RETRO {}", command.to_uppercase())), "{command}");
     }
 }

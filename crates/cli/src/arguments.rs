@@ -13,9 +13,10 @@ use clap_complete::Shell;
 
 pub use indexing::IndexOptions;
 pub use querying::{
-    BacktraceOptions, CallsOptions, CoreOptions, ExamineOptions, ExecutionsOptions, Extent, GotoOptions,
-    HistoryOptions, LastWriteOptions, Limit, MapsOptions, PrintOptions, RegistersOptions,
-    SignalsOptions, SourceOptions, StepOptions, Subject, SyscallsOptions, ThreadsOptions, View,
+    BacktraceOptions, CallsOptions, CoreOptions, ExamineOptions, ExecutionsOptions, Extent,
+    GotoOptions, HistoryOptions, LastWriteOptions, Limit, MapsOptions, PrintOptions,
+    RegistersOptions, SignalsOptions, SourceOptions, StepOptions, Subject, SyscallsOptions,
+    ThreadsOptions, View,
 };
 pub use recordings::{
     DumpOptions, InfoOptions, KindGroup, LsOptions, PackOptions, RecordOptions, RmOptions,

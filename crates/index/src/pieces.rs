@@ -52,13 +52,16 @@ impl Piece {
     }
 }
 
+/// The number of a piece, and the lengths of its instructions.
+type Numbered = (u32, Arc<[u8]>);
+
 /// Numbers pieces as they come.
 #[derive(Debug)]
 pub(crate) struct PieceWriter {
     file: FrameWriter,
     ledger: Ledger,
-    /// By address: numbers and lengths.
-    known: HashMap<u64, Vec<(u32, Arc<[u8]>)>>,
+    /// By address.
+    known: HashMap<u64, Vec<Numbered>>,
     count: u32,
 }
 

@@ -76,7 +76,9 @@ impl WindowWriter {
             let known = self.places.get(&thread.thread);
             let position = match known.filter(|(known, _)| known == thread) {
                 Some((_, position)) => *position,
-                None => self.file.append(THREAD, &lz4_flex::compress_prepend_size(&state(thread)))?,
+                None => {
+                    self.file.append(THREAD, &lz4_flex::compress_prepend_size(&state(thread)))?
+                }
             };
             put_number(&mut bytes, position);
             places.insert(thread.thread, (Arc::clone(thread), position));

@@ -54,7 +54,8 @@ impl Run {
             (Calls::Out, _) => self.step_out(&process, from, thread, direction)?,
             (_, Unit::Instruction) => {
                 let cursor = Cursor::at(self, &process, thread, from.time)?;
-                self.step_instruction(cursor, from.time, calls, direction)?.map(|cursor| cursor.time)
+                self.step_instruction(cursor, from.time, calls, direction)?
+                    .map(|cursor| cursor.time)
             }
             (_, Unit::Line) => {
                 let lines = Lines { run: self, log: from.log, known: HashMap::new() };
@@ -73,9 +74,7 @@ impl Run {
         direction: Direction,
     ) -> Result<Option<u64>, Error> {
         match direction {
-            Direction::Backward => {
-                Ok(self.enclosing_call(from, thread)?.map(|moment| moment.time))
-            }
+            Direction::Backward => Ok(self.enclosing_call(from, thread)?.map(|moment| moment.time)),
             Direction::Forward => match self.end_of_frame(from, thread)? {
                 Some(end) => self.next_of_thread(process, thread, end.time + 1),
                 None => Ok(None),
@@ -134,7 +133,8 @@ impl Run {
     ) -> Result<Option<u64>, Error> {
         let first = process.volumes.partition_point(|volume| volume.end <= from);
         for (index, volume) in process.volumes.iter().enumerate().skip(first) {
-            let mut window = if index == first { volume.window_of(from.max(volume.start)) } else { 0 };
+            let mut window =
+                if index == first { volume.window_of(from.max(volume.start)) } else { 0 };
             loop {
                 // A switch may come at the very end of a window: then the thread runs in the next.
                 for window in [window, window + 1] {
@@ -147,9 +147,10 @@ impl Run {
                         return Ok(Some(stretch.start));
                     }
                 }
-                let keys: Vec<_> = [RowClass::ThreadSwitch.key(thread.into()), RowClass::ThreadStart.key(0)]
-                    .map(|key| key..key + 1)
-                    .into();
+                let keys: Vec<_> =
+                    [RowClass::ThreadSwitch.key(thread.into()), RowClass::ThreadStart.key(0)]
+                        .map(|key| key..key + 1)
+                        .into();
                 match volume.row_kinds.first_from(window + 1, keys)? {
                     Some(next) => window = next,
                     None => break,
@@ -215,7 +216,8 @@ impl<'a> Cursor<'a> {
     ) -> Result<Option<Cursor<'a>>, Error> {
         let next = run.next_of_thread(process, thread, time)?;
         let found = next.unwrap_or(process.end);
-        let trace = run.trace(process, process.window_of(found.min(process.end.saturating_sub(1)))?)?;
+        let trace =
+            run.trace(process, process.window_of(found.min(process.end.saturating_sub(1)))?)?;
         Ok(Some(Cursor { run, process, thread, time: found, trace }))
     }
 
@@ -278,9 +280,8 @@ impl Lines<'_> {
     fn of(&mut self, time: u64, pc: u64) -> Option<Arc<LineRange>> {
         let (run, log) = (self.run, self.log);
         let known = self.known.entry(pc);
-        let line = known.or_insert_with(|| {
-            run.symbols().line_ranges_around(log, time, pc).map(Arc::new)
-        });
+        let line =
+            known.or_insert_with(|| run.symbols().line_ranges_around(log, time, pc).map(Arc::new));
         line.clone()
     }
 }
@@ -334,13 +335,16 @@ impl<'a> LineStep<'a> {
                 let entered = cursor.time == was + 1 && {
                     let before = self.run.trace(self.process, self.process.window_of(was)?)?;
                     let block = before.block_with(was);
-                    block.is_some_and(|block| block.ending == Ending::Call && block.end() == was + 1)
+                    block
+                        .is_some_and(|block| block.ending == Ending::Call && block.end() == was + 1)
                 };
                 if !entered {
                     return Ok(Some(cursor));
                 }
                 let call = Moment { log: self.process.log, time: was };
-                let Some(end) = self.run.return_of_call(call, self.thread)? else { return Ok(None) };
+                let Some(end) = self.run.return_of_call(call, self.thread)? else {
+                    return Ok(None);
+                };
                 let mut cursor = cursor;
                 Ok(cursor.move_to_next(end.time + 1)?.then_some(cursor))
             }
@@ -375,7 +379,8 @@ impl<'a> LineStep<'a> {
             from = cursor.time;
             let Some(line) = self.line(&cursor) else { continue };
             let begins = cursor.pc() == Some(line.range.start);
-            let is_new = first.as_ref().is_none_or(|first| !is_same_line(first, &line)) || depth > 0;
+            let is_new =
+                first.as_ref().is_none_or(|first| !is_same_line(first, &line)) || depth > 0;
             if begins && is_new {
                 return Ok(Some(cursor.time));
             }

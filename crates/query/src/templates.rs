@@ -20,10 +20,13 @@ const AT_ONCE: usize = 256;
 /// Templates that are kept, of all processes together.
 const KEPT: usize = 64;
 
+/// A process that others are copies of; none once something has happened to it.
+type Template = Arc<Mutex<Option<Session>>>;
+
 /// The templates of a run.
 pub(crate) struct Templates {
     warm_up: bool,
-    known: Mutex<HashMap<(u64, Kind), Arc<Mutex<Option<Session>>>>>,
+    known: Mutex<HashMap<(u64, Kind), Template>>,
 }
 
 /// What the code of a template is translated for.
@@ -123,7 +126,7 @@ fn warm_up(
     shared: &Arc<Shared>,
     process: &Process,
     kind: Kind,
-    template: &Arc<Mutex<Option<Session>>>,
+    template: &Template,
 ) {
     let mut pcs: Vec<u64> =
         process.volumes.iter().flat_map(|volume| volume.pieces.entries()).collect();

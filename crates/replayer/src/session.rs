@@ -15,8 +15,8 @@ use crate::hearsay::printable;
 use crate::link::{Broken, Link};
 use crate::log_file::LogFile;
 use crate::process::ReplayProcess;
-use crate::stream::{Descriptions, Detail, Item, Merger, STREAM_FILE_SIZE, Visitor};
 use crate::start::Start;
+use crate::stream::{Descriptions, Detail, Item, Merger, STREAM_FILE_SIZE, Visitor};
 use crate::{Divergence, Error, Interval, PAGE_SIZE, Replayer};
 
 /// A process is sent on its way for so many instructions at most, so that its silence means something.

@@ -2,8 +2,7 @@
 //! guest stands still.
 
 use super::{
-    ACTIVE, PLAYER, Player, Replay, Text, code, log, memory, sandbox, socket, stream, summary,
-    with,
+    ACTIVE, PLAYER, Player, Replay, Text, code, log, memory, sandbox, socket, stream, summary, with,
 };
 use super::{clock, clock::time};
 use crate::cache::CodeCache;

@@ -303,17 +303,17 @@ fn move_marks(from: u64, to: u64) {
 /// Copies what there is to pages that are zero.
 fn copy_pages(from: u64, to: u64, len: u64) {
     let every = sys::swap_in_use();
-    for piece in (from..from + len).step_by(PIECE as usize) {
-        let end = (piece + PIECE).min(from + len);
-        // What is not there yet comes when it is touched.
+    for piece in (from & !(PIECE - 1)..from + len).step_by(PIECE as usize) {
+        let (first, end) = (piece.max(from), (piece + PIECE).min(from + len));
+        // What is not there yet comes when it is touched, a whole piece at once.
         // SAFETY: guest memory is mapped as a whole.
-        unsafe { (piece as *const u8).read_volatile() };
+        unsafe { (first as *const u8).read_volatile() };
         let mut there = [0u8; (PIECE / PAGE) as usize];
-        let pages = ((end - piece) / PAGE) as usize;
-        let known = sys::resident(piece, &mut there[..pages]).is_ok() && !every;
+        let pages = ((end - first) / PAGE) as usize;
+        let known = sys::resident(first, &mut there[..pages]).is_ok() && !every;
         for (index, state) in there[..pages].iter().enumerate() {
             if !known || state & 1 != 0 {
-                let offset = piece - from + index as u64 * PAGE;
+                let offset = first - from + index as u64 * PAGE;
                 let (source, target) = ((from + offset) as *const u8, (to + offset) as *mut u8);
                 // SAFETY: both pages are guest memory, and the ranges do not overlap.
                 unsafe { core::ptr::copy_nonoverlapping(source, target, PAGE as usize) };

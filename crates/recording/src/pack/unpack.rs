@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::statvfs::statvfs;
 
-use super::debug_info::open_regular;
 use super::container::{
     BLOCK_HEADER_SIZE, BLOCK_LIMIT, BadPack, Item, Member, MemberKind, PackHeader, PackReader,
 };
+use super::debug_info::open_regular;
 use crate::catalogue::{CATALOGUE_LIMIT, CATALOGUE_NAME, Catalogue};
 use crate::{Error, FILES_NAME, LOG_NAME, Recording};
 

@@ -1,10 +1,10 @@
 //! Sessions with a fake process: a thread at the other end of the socket.
 
 use super::*;
+use crate::{Summary, Transfer, WrittenPage};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, send};
 use retro_abi::log::{Encoder, Event, MAX_FIXED, Relative};
 use retro_abi::replay::{WRITTEN_SIZE, ending, record_word};
-use crate::{Summary, Transfer, WrittenPage};
 use std::fs::OpenOptions;
 use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, OwnedFd};

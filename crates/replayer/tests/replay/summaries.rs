@@ -134,12 +134,25 @@ fn check_place(recorded: &Recorded, place: Place, window: u64) {
         let words = |done: &Done, other: &Done| -> Vec<u64> {
             done.words.difference(&other.words).map(|word| word * 8).collect()
         };
-        assert_eq!(words(&expected, &found), [0u64; 0], "{place:?} written, not told, up to {until}");
-        assert_eq!(words(&found, &expected), [0u64; 0], "{place:?} told, not written, up to {until}");
+        assert_eq!(
+            words(&expected, &found),
+            [0u64; 0],
+            "{place:?} written, not told, up to {until}"
+        );
+        assert_eq!(
+            words(&found, &expected),
+            [0u64; 0],
+            "{place:?} told, not written, up to {until}"
+        );
         for (&address, page) in &told.pages {
-            assert!(plain.read(address, PAGE_SIZE).unwrap() == page, "page {address:#x} at {until}");
+            assert!(
+                plain.read(address, PAGE_SIZE).unwrap() == page,
+                "page {address:#x} at {until}"
+            );
         }
-        assert!(found.words.iter().all(|word| (0..8).any(|b| told.known.contains(&(word * 8 + b)))));
+        assert!(
+            found.words.iter().all(|word| (0..8).any(|b| told.known.contains(&(word * 8 + b))))
+        );
     }
 }
 
