@@ -6,7 +6,7 @@ use crate::questions::{Scene, oracles};
 use crate::recorded::{Recorded, windows_of};
 
 /// Questions that are asked of each index.
-const QUESTIONS: u32 = 60;
+const QUESTIONS: u32 = 50;
 
 /// Sizes of windows.
 const WINDOWS: [u64; 2] = [2_000, 50_000];
@@ -27,9 +27,10 @@ macro_rules! guests {
 }
 
 guests! {
-    threads: "thread_mutex" [];
+    threads: "thread_mutex" ["--interval", "400k"];
+    many_threads: "thread_many" ["--chaos=7"];
     threads_in_short_intervals: "thread_cond_queue" ["--interval", "100k"];
-    signals: "signal_async_registers" [];
+    signals: "signal_async_registers" ["--interval", "700k"];
     signals_in_short_intervals: "signal_altstack_nested" ["--interval", "20k"];
     just_in_time_code: "code_jit_many" ["--interval", "300k"];
     self_modifying_code: "code_self_modify" [];
@@ -40,7 +41,8 @@ guests! {
     forks: "process_fork" [];
     coroutines: "flow_coroutines" [];
     long_jumps: "signal_longjmp" ["--interval", "50k"];
-    exceptions: "flow_exceptions" [];
+    exceptions: "flow_exceptions" ["--interval", "400k"];
+    shared_memory: "memory_shared" ["--interval", "30k"];
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn stops() -> impl Iterator<Item = u64> {
 
 #[test]
 fn a_stopped_build_goes_on() {
-    let recorded = Recorded::guest("thread_cond_queue", &["--interval", "300k"]);
+    let recorded = Recorded::guest("code_jit_many", &["--interval", "200k"]);
     let oracles = oracles(&recorded);
     let before = recorded.own_files();
     let mut stopped = 0;
@@ -73,7 +73,7 @@ fn a_stopped_build_goes_on() {
 /// Kills processes that build, with and without something to go on from.
 #[test]
 fn a_killed_build_goes_on() {
-    let recorded = Recorded::guest("signal_async_registers", &[]);
+    let recorded = Recorded::guest("thread_cond_queue", &[]);
     let oracles = oracles(&recorded);
     let before = recorded.own_files();
     for (attempt, windows) in (0..6).zip(stops()) {

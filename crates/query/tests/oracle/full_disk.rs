@@ -17,12 +17,12 @@ fn a_full_disk_costs_nothing_that_was_there() {
     let Some(mut child) = [&["--mount"][..], &["--mount", "--map-root-user"]]
         .into_iter()
         .map(unshared)
-        .find(|command| can_mount(command))
+        .find(can_mount)
     else {
         eprintln!("skipped: file systems cannot be mounted here");
         return;
     };
-    let recorded = Recorded::guest("thread_mutex", &[]);
+    let recorded = Recorded::guest("thread_cond_queue", &[]);
     let before = recorded.own_files();
     child.arg(env::current_exe().unwrap());
     child.args(["--exact", "full_disk::builds_on_a_small_disk", "--ignored", "--nocapture"]);

@@ -11,12 +11,16 @@ use retro_abi::log::{Event, MapKind};
 use retro_query::{Direction, Execution, Row, RowFilter, TimedRow, Write, Writer};
 use retro_replayer::{AccessKind, Detail, Interval, Item, Replayer};
 
-/// What one process did.
+use crate::recorded::Recorded;
+
+/// What one process did, in its first intervals.
 pub struct Oracle {
     pub log: u64,
     pub start: u64,
     pub end: u64,
     pub intervals: Vec<Interval>,
+    /// Whether these are all: later ones are not indexed.
+    pub is_whole: bool,
     /// Addresses of all instructions.
     pub pcs: Vec<u64>,
     /// Their threads.
@@ -66,14 +70,16 @@ pub enum EffectKind {
 
 impl Oracle {
     /// Streams a log.
-    pub fn of(replayer: &Replayer, log: u64) -> Oracle {
-        let intervals = replayer.intervals(log).unwrap();
+    pub fn of(recorded: &Recorded, log: u64) -> Oracle {
+        let replayer = &recorded.replayer;
+        let (intervals, is_whole) = recorded.intervals(log);
         let (start, end) = (intervals[0].start, intervals[intervals.len() - 1].end);
         let mut oracle = Oracle {
             log,
             start,
             end,
             intervals: intervals.clone(),
+            is_whole,
             pcs: Vec::new(),
             threads: Vec::new(),
             effects: Vec::new(),

@@ -24,6 +24,8 @@ pub struct Scene<'a> {
     oracles: &'a HashMap<u64, Oracle>,
     /// Whether the index may be damaged: then there may be errors, but no wrong answers.
     may_fail: bool,
+    /// Whether later intervals are not indexed.
+    is_partial: bool,
     tables: Rc<Tables>,
 }
 
@@ -41,7 +43,7 @@ struct Tables {
 /// The oracles of all processes.
 pub fn oracles(recorded: &Recorded) -> HashMap<u64, Oracle> {
     let logs = recorded.logs().into_iter();
-    logs.map(|log| (log, Oracle::of(&recorded.replayer, log))).collect()
+    logs.map(|log| (log, Oracle::of(recorded, log))).collect()
 }
 
 /// A moment that may be special.
@@ -185,7 +187,8 @@ impl<'a> Scene<'a> {
         let code = oracles.iter().map(|(&log, oracle)| (log, code_of(oracle))).collect();
         let writes = oracles.iter().map(|(&log, oracle)| (log, writes_of(oracle))).collect();
         let tables = Rc::new(Tables { logs, windows, code, writes });
-        Scene { recorded, run, oracles, may_fail: false, tables }
+        let is_partial = oracles.values().any(|oracle| !oracle.is_whole);
+        Scene { recorded, run, oracles, may_fail: false, is_partial, tables }
     }
 
     /// The same recording, opened again, with an index that may be damaged by now.
@@ -209,13 +212,12 @@ impl<'a> Scene<'a> {
         self.check(oracle, time, &question.what);
     }
 
-    /// An answer, or nothing where there may be errors.
+    /// An answer, or nothing where there may be errors or nobody knows.
     fn allowed<T>(&self, answer: Result<T, Error>) -> Option<T> {
         match answer {
             Ok(answer) => Some(answer),
-            Err(Error::Index(_) | Error::Replay(_) | Error::NotIndexed { .. }) if self.may_fail => {
-                None
-            }
+            Err(Error::NotIndexed { .. }) if self.may_fail || self.is_partial => None,
+            Err(Error::Index(_) | Error::Replay(_)) if self.may_fail => None,
             Err(error) => panic!("{error}"),
         }
     }
@@ -295,9 +297,12 @@ impl<'a> Scene<'a> {
                 let address = self.pc(&self.tables.code[&oracle.log], *at);
                 let cancel = Cancel::new();
                 let found = self.run.nth_execution(from, *direction, address, *nth, &cancel);
-                let Some(found) = self.allowed(found) else { return };
                 let expected = oracle.executions(time, *direction, &[address]);
                 let expected = expected.get(*nth as usize - 1).copied();
+                let Some(found) = self.allowed(found) else {
+                    assert!(self.may_fail || expected.is_none(), "{} of {address:#x}", context());
+                    return;
+                };
                 assert_eq!(found, expected, "{} of {address:#x}", context());
             }
             What::Rows(class, number, direction, count) => {
@@ -358,7 +363,9 @@ impl<'a> Scene<'a> {
         context: &str,
         is_same: impl Fn(&T, &E) -> bool,
     ) {
-        let Some(all) = self.allowed(found) else { return };
+        let Some(all) = self.allowed(found) else {
+            return assert!(self.may_fail, "{context}: there is no answer");
+        };
         let all: Vec<Option<T>> = all.take(count).map(|answer| self.allowed(answer)).collect();
         let has_failed = all.iter().any(Option::is_none);
         let found: Vec<T> = all.into_iter().flatten().collect();
@@ -369,7 +376,7 @@ impl<'a> Scene<'a> {
                 "{context}, answer {index}:\n{found:x?}\n{expected:x?}"
             );
         }
-        if has_failed && found.len() < expected.len() {
+        if self.may_fail && has_failed && found.len() < expected.len() {
             return;
         }
         let next = (found.get(expected.len()), expected.get(found.len()));

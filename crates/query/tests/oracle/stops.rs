@@ -7,7 +7,7 @@ const STRETCH: u64 = 6_000;
 
 #[test]
 fn flags_do_not_depend_on_the_way() {
-    let recorded = Recorded::guest("flow_exceptions", &[]);
+    let recorded = Recorded::guest("insn_strings", &[]);
     let log = recorded.logs()[0];
     let interval = recorded.replayer.intervals(log).unwrap()[0];
     let mut stepping = recorded.replayer.session(log, interval.number).unwrap();
