@@ -261,10 +261,8 @@ int main(void)
     let stack = recorded.object(&["bt"]);
     assert_eq!(stack["log"], 1);
     let named = functions(&stack);
-    assert!(
-        named.contains(&"abort") && named.contains(&"fail") && named.contains(&"main"),
-        "{named:?}"
-    );
+    let aborts = named.iter().position(|name| name.ends_with("abort")).expect("it aborts");
+    assert_eq!(named[aborts + 1..aborts + 3], ["fail", "main"]);
     assert_eq!(recorded.ask(&["print", "generation"]), "2\n");
     assert_eq!(recorded.ask(&["print", "generation", "--process", "0"]), "1\n");
     // What the parent wrote before is seen by the child, and is not a write of its own.

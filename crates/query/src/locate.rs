@@ -234,7 +234,7 @@ impl Run {
         look: impl Fn(&Run, &Process, WindowRef<'_>, Range<u64>) -> Result<Vec<T>, Error> + 'static,
     ) -> Result<Search<T>, Error> {
         let process = self.process(from.log)?;
-        process.volume_of(from.time)?;
+        process.check_time(from.time)?;
         let search = Search {
             run: self.clone(),
             process,
@@ -248,7 +248,7 @@ impl Run {
             next: None,
             is_over: false,
         };
-        Ok(search.begin())
+        search.begin()
     }
 }
 
@@ -282,23 +282,26 @@ struct Search<T> {
 }
 
 impl<T> Search<T> {
-    fn begin(mut self) -> Search<T> {
-        let volumes = &self.process.volumes;
-        self.next = match self.direction {
+    fn begin(mut self) -> Result<Search<T>, Error> {
+        let Process { start, end, volumes, .. } = &*self.process;
+        match self.direction {
             Direction::Forward => {
                 let is_over = |volume: &Volume| volume.end <= self.from && volume.start < self.from;
                 let index = volumes.partition_point(is_over);
-                volumes.get(index).map(|volume| (index, volume.window_of(self.from)))
+                let first = volumes.get(index);
+                self.process.check_indexed(self.from, first.map_or(*end, |first| first.start))?;
+                self.next = first.map(|first| (index, first.window_of(self.from)));
             }
             Direction::Backward => {
-                let after = volumes.partition_point(|volume| volume.start < self.from);
-                after.checked_sub(1).map(|index| {
-                    let volume = &volumes[index];
-                    (index, volume.window_of(self.from.saturating_sub(1)).saturating_add(1))
-                })
+                let index =
+                    volumes.partition_point(|volume| volume.start < self.from).checked_sub(1);
+                let last = index.map(|index| (index, &volumes[index]));
+                self.process.check_indexed(last.map_or(*start, |(_, last)| last.end), self.from)?;
+                let before = self.from.saturating_sub(1);
+                self.next = last.map(|(index, last)| (index, last.window_of(before) + 1));
             }
-        };
-        self
+        }
+        Ok(self)
     }
 
     /// Leaves a volume. Whether there is something in an interval without index nobody knows.

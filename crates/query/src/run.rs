@@ -91,18 +91,22 @@ pub struct WindowRef<'a> {
 }
 
 impl Process {
-    /// The volume that the instruction with a number is in, or the state at a time.
+    /// An error unless the process has such a time.
+    pub fn check_time(&self, time: u64) -> Result<(), Error> {
+        let Process { log, start, end, .. } = *self;
+        let has_time = (start..=end).contains(&time);
+        if has_time { Ok(()) } else { Err(Error::OutOfRange { log, time, start, end }) }
+    }
+
+    /// The volume that the instruction with a number is in, or the state at a time. Where one interval ends and the next
+    /// begins, it is the next.
     pub fn volume_of(&self, time: u64) -> Result<(usize, &Volume), Error> {
-        if time < self.start || time > self.end {
-            let (log, start, end) = (self.log, self.start, self.end);
-            return Err(Error::OutOfRange { log, time, start, end });
-        }
+        self.check_time(time)?;
         let after = self.volumes.partition_point(|volume| volume.start <= time);
-        let index = after.saturating_sub(1);
-        match self.volumes.get(index) {
-            Some(volume) if time <= volume.end => Ok((index, volume)),
-            _ => Err(Error::NotIndexed { log: self.log, from: time }),
-        }
+        let found = after.checked_sub(1).map(|index| (index, &self.volumes[index]));
+        found
+            .filter(|(_, volume)| time < volume.end || time == self.end)
+            .ok_or(Error::NotIndexed { log: self.log, from: time })
     }
 
     /// An error unless all intervals from one time to another are indexed.

@@ -122,12 +122,7 @@ impl Templates {
 }
 
 /// Translates what was executed, in the background, while the run is open.
-fn warm_up(
-    shared: &Arc<Shared>,
-    process: &Process,
-    kind: Kind,
-    template: &Template,
-) {
+fn warm_up(shared: &Arc<Shared>, process: &Process, kind: Kind, template: &Template) {
     let mut pcs: Vec<u64> =
         process.volumes.iter().flat_map(|volume| volume.pieces.entries()).collect();
     pcs.sort_unstable();

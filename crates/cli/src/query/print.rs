@@ -8,6 +8,7 @@ use super::frame::hex;
 use super::question::{Question, stack_of, told};
 use crate::Completeness;
 use crate::arguments::PrintOptions;
+use crate::quantity::grouped;
 use crate::quoting::printable;
 
 /// Prints a value.
@@ -21,6 +22,12 @@ pub fn print(options: &PrintOptions) -> Result<Completeness> {
         FormatOptions { format, raw, elements: options.elements, ..FormatOptions::default() };
     let parts = TreeOptions { levels: usize::from(question.is_json), ..TreeOptions::default() };
     let value = stack.evaluate(options.view.frame, &expression, &text, &parts).map_err(told)?;
+    if let Some(memory) = value.memory.as_ref().filter(|memory| !memory.is_empty())
+        && state.read(memory.start, 1).map_err(told)?.is_empty()
+    {
+        let (start, time) = (memory.start, grouped(question.moment.time));
+        bail!("no memory is mapped at {start:#x} at time {time}");
+    }
     if question.is_json {
         let object = json!({
             "log": question.moment.log,
