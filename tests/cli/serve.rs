@@ -71,6 +71,34 @@ impl Serving {
     }
 }
 
+/// Asks over a WebSocket, whose frames are simple enough to be made by hand.
+fn ask_websocket(serving: &Serving, question: &str) -> Value {
+    let mut stream = serving.tcp();
+    let Serving { address, token, .. } = serving;
+    let head = format!(
+        "GET /ws?token={token} HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut answer = String::new();
+    while !answer.ends_with("\r\n\r\n") {
+        assert_ne!(reader.read_line(&mut answer).unwrap(), 0, "{answer}");
+    }
+    assert!(answer.starts_with("HTTP/1.1 101 "), "{answer}");
+    // One frame of text, masked with zeroes.
+    let length = u8::try_from(question.len()).unwrap();
+    assert!(length < 126);
+    stream.write_all(&[0x81, 0x80 | length, 0, 0, 0, 0]).unwrap();
+    stream.write_all(question.as_bytes()).unwrap();
+    let mut head = [0; 4];
+    reader.read_exact(&mut head).unwrap();
+    let [0x81, 126, high, low] = head else { panic!("{head:?} is no frame of middle length") };
+    let mut text = vec![0; usize::from(u16::from_be_bytes([high, low]))];
+    reader.read_exact(&mut text).unwrap();
+    serde_json::from_slice(&text).unwrap()
+}
+
 fn call(method: &str, params: &Value) -> String {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string()
 }
@@ -102,6 +130,7 @@ fn every_transport_answers_and_a_signal_ends_it() {
     let (status, body) = serving.post(&serving.token, &info);
     assert_eq!(status, "200");
     assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), of_unix);
+    assert_eq!(ask_websocket(&serving, &info), of_unix);
     // A question that needs a replay.
     let end = of_unix["result"]["processes"][0]["end"].as_u64().unwrap();
     let registers = call("registers", &json!({ "process": 0, "time": end / 2 }));

@@ -48,6 +48,7 @@ fn completions_and_manual_mention_every_option() {
             "chaos",
             "ls",
             "json",
+            "index",
             "info",
             "check",
             "rm",

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use crate::process::{command, is_installed, output, run};
 
 /// What links the engine and the guests, then the programs that tests run under `retro`.
-const PACKAGES: [&str; 32] = [
+const PACKAGES: [&str; 33] = [
     "binutils",
     "gcc",
     "g++",
@@ -21,6 +21,7 @@ const PACKAGES: [&str; 32] = [
     "curl",
     "dash",
     "default-jdk-headless",
+    "dwz",
     "flex",
     "gdb",
     "git",

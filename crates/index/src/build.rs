@@ -172,7 +172,14 @@ pub fn build_volume(
 }
 
 /// Only one build works on a volume.
-struct Lock(#[allow(dead_code, reason = "holds the lock")] fs::File);
+struct Lock(fs::File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing is not enough: a process that is being started may have the file for a moment.
+        let _ = self.0.unlock();
+    }
+}
 
 impl Lock {
     fn take(directory: &Path) -> Result<Lock, Error> {

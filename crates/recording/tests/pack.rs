@@ -37,7 +37,7 @@ impl Scene {
         for directory in ["lib/.debug", "debug/.build-id/ab", "debug/.dwz"] {
             fs::create_dir_all(root.join(directory)).unwrap();
         }
-        let shared = elf(&[]);
+        let shared = elf(&[(".note.gnu.build-id", note(&[9; 20]))]);
         fs::write(root.join("debug/.dwz/shared"), &shared).unwrap();
         let mut link = b"../../.dwz/shared\0".to_vec();
         link.extend_from_slice(&[9; 20]);
