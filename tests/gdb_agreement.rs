@@ -16,6 +16,8 @@ mod agreement;
 mod gdb;
 #[path = "gdb_agreement/recorded.rs"]
 mod recorded;
+#[path = "gdb_agreement/spelling.rs"]
+mod spelling;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -115,7 +117,9 @@ fn python() {
     };
     let place = Place::new("python");
     let mut command = Command::new(python);
-    command.args(["-I", "-S"]).arg(guest_path("interpreter.py"));
+    // The same run each time.
+    command.env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1");
+    command.arg("-S").arg(guest_path("interpreter.py"));
     compare("python", &place, command);
 }
 

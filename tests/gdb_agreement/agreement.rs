@@ -6,6 +6,7 @@ use retro_query::symbols::{FormatOptions, Frame, TreeOptions};
 use retro_query::{State, ThreadStack};
 
 use crate::gdb::{Observed, ObservedFrame, ObservedThread, ObservedValue, Trait};
+use crate::spelling;
 
 /// Frames of a thread that `observe.py` looks at.
 const FRAMES: usize = 100;
@@ -26,6 +27,12 @@ pub enum Understood {
     ClobberedRegister,
     /// A function that has called another in its last instruction is no more; gdb infers that it was there.
     TailCall,
+    /// The same in other words: see [`crate::spelling`].
+    Spelling,
+    /// gdb calculates with the address 0 where a pointer to something that is in registers has none.
+    SyntheticPointer,
+    /// gdb keeps 16 bits of the line of a call that was inlined.
+    LargeLine,
     /// gdb lists variables of blocks that the compiler has removed, some of them twice; none has a value.
     VanishedVariable,
 }
@@ -109,10 +116,37 @@ impl Tally {
             for difference in frame_differences(frame, observed) {
                 self.differ(format!("{place}: {difference}"));
             }
+            if !frame.is_signal_frame {
+                self.compare_names(&place, frame, observed);
+            }
             if frame.pc == observed.pc {
                 self.compare_variables(&place, stack, index, observed);
                 self.compare_expressions(&place, stack, index, observed);
             }
+        }
+    }
+
+    /// Compares the function and the line of a frame.
+    fn compare_names(&mut self, place: &str, frame: &Frame, observed: &ObservedFrame) {
+        let is_rust = observed.file.as_deref().is_some_and(|file| file.ends_with(".rs"));
+        let (ours, theirs) = (frame.function.as_deref(), observed.function.as_deref());
+        let in_common = |name: Option<&str>| name.map(|name| spelling::function(name, is_rust));
+        match () {
+            () if ours == theirs => {}
+            () if in_common(ours) == in_common(theirs) => self.understand(Understood::Spelling),
+            () => self.differ(format!("{place}: the function is {ours:?}, gdb: {theirs:?}")),
+        }
+        let source = frame.source.as_ref();
+        let ours = source.map(|source| (base_name(&source.path), u64::from(source.line)));
+        let theirs = observed.file.as_deref().map(|file| (base_name(file), observed.line));
+        match (ours, theirs) {
+            _ if ours == theirs => {}
+            (Some((ours, line)), Some((theirs, short)))
+                if ours == theirs && short == line % (1 << 16) =>
+            {
+                self.understand(Understood::LargeLine);
+            }
+            _ => self.differ(format!("{place}: the line is {ours:?}, gdb: {theirs:?}")),
         }
     }
 
@@ -145,11 +179,7 @@ impl Tally {
                 self.understand(Understood::VanishedVariable);
             }
             if ours.len() != theirs.len() {
-                self.differ(format!(
-                    "{place}: {} variables {name}, gdb has {}",
-                    ours.len(),
-                    theirs.len()
-                ));
+                self.differ(format!("{place}: {name} is {ours:?}, gdb: {theirs:?}"));
             }
             ours.sort_unstable();
             theirs.sort_by(|one, other| one.text.cmp(&other.text));
@@ -184,6 +214,12 @@ impl Tally {
             (Err(_), _, Some(_)) => {}
             (Ok(_), _, Some(_)) if is_optimized_out => {}
             (Ok(ours), _, Some(error)) if ours.contains(error) => {}
+            (Ok(ours), Some(theirs), _) if is_same(ours, theirs) => {
+                self.understand(Understood::Spelling);
+            }
+            (Err(ours), _, _) if ours.ends_with("synthetic pointer") => {
+                self.understand(Understood::SyntheticPointer);
+            }
             (Err(_), _, _) if theirs.is_optimized_out() => {}
             (Ok(_), _, _) if theirs.r#trait == Some(Trait::Entry) && theirs.is_optimized_out() => {
                 self.understand(Understood::EntryValue);
@@ -194,11 +230,16 @@ impl Tally {
                 self.understand(Understood::ClobberedRegister);
             }
             (ours, text, error) => {
-                let theirs = text.as_ref().or(error.as_ref());
+                let ours = ours.unwrap_or_else(|error| error);
+                let found = text.as_ref().or(error.as_ref()).map_or("", String::as_str);
+                let common =
+                    ours.chars().zip(found.chars()).take_while(|(one, other)| one == other);
+                let same = common.count().saturating_sub(60);
+                let shown = |text: &str| text.chars().skip(same).take(240).collect::<String>();
+                let hard = theirs.r#trait;
+                let (ours, found) = (shown(ours), shown(found));
                 self.differ(format!(
-                    "{place} is {}\n    gdb: {}",
-                    ours.unwrap_or_else(|error| error),
-                    theirs.map_or("", String::as_str)
+                    "{place} ({hard:?}) is, from {same} on, {ours}\n    gdb: {found}"
                 ));
             }
         }
@@ -231,6 +272,13 @@ impl Tally {
     }
 }
 
+/// Whether values are the same in other words.
+fn is_same(ours: &str, theirs: &str) -> bool {
+    spelling::value(ours) == spelling::value(theirs)
+        || ours.contains("&str {")
+            && spelling::value_without_texts(ours) == spelling::value_without_texts(theirs)
+}
+
 fn names<'a>(names: impl Iterator<Item = Option<&'a str>>) -> String {
     names.map(|name| name.unwrap_or("??")).collect::<Vec<_>>().join(" < ")
 }
@@ -254,18 +302,6 @@ fn frame_differences(frame: &Frame, observed: &ObservedFrame) -> Vec<String> {
             (frame.registers.get(number), observed.registers.get(name).copied().flatten());
         if ours != theirs {
             found.push(format!("{name} is {ours:x?}, gdb: {theirs:x?}"));
-        }
-    }
-    if !frame.is_signal_frame {
-        let ours = frame.function.as_deref();
-        if ours != observed.function.as_deref() {
-            found.push(format!("the function is {ours:?}, gdb: {:?}", observed.function));
-        }
-        let ours =
-            frame.source.as_ref().map(|source| (base_name(&source.path), u64::from(source.line)));
-        let theirs = observed.file.as_deref().map(|file| (base_name(file), observed.line));
-        if ours != theirs {
-            found.push(format!("the line is {ours:?}, gdb: {theirs:?}"));
         }
     }
     found

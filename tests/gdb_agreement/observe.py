@@ -29,7 +29,8 @@ FAILURES = (gdb.error, gdb.MemoryError, RuntimeError, ValueError, UnicodeDecodeE
 def shown(get):
     try:
         value = get()
-        return {"text": value.format_string(raw=True, max_elements=200, repeat_threshold=10, max_depth=20)}
+        return {"text": value.format_string(raw=True, deref_refs=True, max_elements=200, repeat_threshold=10,
+                                           max_depth=20)}
     except FAILURES as error:
         return {"error": str(error)}
 
@@ -155,7 +156,8 @@ def named_fields(type):
 def expressions(found, traits, is_rust):
     result, seen = [], set()
     for symbol in found[:VARIABLES]:
-        if symbol.name in seen or symbol.type is None:
+        # gdb does not find all of them by their names.
+        if symbol.name in seen or symbol.type is None or gdb.lookup_symbol(symbol.name)[0] != symbol:
             continue
         seen.add(symbol.name)
         for text in expressions_of(symbol.name, symbol.type, is_rust):
@@ -212,6 +214,7 @@ def main():
     answers = sys.__stdout__
     for line in sys.stdin:
         # What gdb itself has to say must not mix with the answers.
+        gdb.execute("core-file", to_string=True)
         gdb.execute("core-file " + line.strip(), to_string=True)
         answers.write(json.dumps({"threads": list(threads())}) + "\n")
         answers.flush()

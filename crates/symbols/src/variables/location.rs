@@ -40,6 +40,10 @@ impl<'a> FrameScope<'a> {
         if let Some(constant) = die.origin_with(gimli::DW_AT_const_value) {
             return constant_value(&constant.value(gimli::DW_AT_const_value)?, ty);
         }
+        // What the compiler has removed has no location either; others may have its name.
+        if !die.origins().any(|die| die.flag(gimli::DW_AT_declaration)) {
+            return None;
+        }
         let definition = self.definition_of(die)?;
         definition.has(gimli::DW_AT_location).then(|| self.contents_of(&definition, ty))?
     }
