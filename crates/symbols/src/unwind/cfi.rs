@@ -162,6 +162,9 @@ impl ExceptionTable {
             .set_got(address(".got"));
         let section = EhFrame::from(Bytes::new(bytes, gimli::LittleEndian));
         let header = large_section(file, elf, ".eh_frame_hdr").and_then(|bytes| {
+            if !is_whole_index(&bytes) {
+                return None;
+            }
             let header = EhFrameHdr::from(Bytes::new(bytes, gimli::LittleEndian));
             header.parse(&bases, ADDRESS_SIZE).ok().filter(|header| header.table().is_some())
         });
@@ -170,6 +173,18 @@ impl ExceptionTable {
             None => ExceptionTable::Indexed(Indexed::new(section, bases)),
         })
     }
+}
+
+/// Whether an index is of the kind that linkers make, and has as many entries as it says: the library that searches it does
+/// not check that.
+fn is_whole_index(bytes: &[u8]) -> bool {
+    /// Version; a pointer relative to itself, a plain count, entries relative to the section, four bytes each.
+    const USUAL: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
+    const HEAD: usize = 12;
+    const ENTRY: u64 = 8;
+    let Some(head) = bytes.first_chunk::<HEAD>() else { return false };
+    let count = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
+    head.starts_with(&USUAL) && (bytes.len() - HEAD) as u64 >= u64::from(count) * ENTRY
 }
 
 impl<S: UnwindSection<Bytes>> Indexed<S>
