@@ -332,6 +332,7 @@ guests! {
     signal_end_term
     signal_end_thread
     signal_fault_blocked
+    signal_flags_in_loop
     signal_forged_return
     signal_fpe_float
     signal_fpe_integer

@@ -263,10 +263,16 @@ int main(void)
     let named = functions(&stack);
     let aborts = named.iter().position(|name| name.ends_with("abort")).expect("it aborts");
     assert_eq!(named[aborts + 1..aborts + 3], ["fail", "main"]);
+    // Frames that the child never returned to are where its parent had them.
+    assert_eq!(named.last(), Some(&"_start"), "{named:?}");
     assert_eq!(recorded.ask(&["print", "generation"]), "2\n");
     assert_eq!(recorded.ask(&["print", "generation", "--process", "0"]), "1\n");
+    let at_start = recorded.ask(&["print", "generation", "--at", "start"]);
+    assert_eq!(at_start, "1\n", "memory that the child has not touched is its parent's");
     // What the parent wrote is no write of the child's.
-    assert_eq!(recorded.objects(&["history", "generation"]).len(), 1);
+    let writes = recorded.objects(&["history", "generation"]);
+    assert_eq!(writes.len(), 1);
+    assert_eq!((&writes[0]["old"], &writes[0]["new"]), (&"1".into(), &"2".into()));
     let info = recorded.object(&["info"]);
     let pid = info["processes"][1]["pid"].to_string();
     assert_eq!(recorded.object(&["bt", "--process", &pid])["log"], 1);

@@ -43,6 +43,16 @@ fn output_comes_again() {
 }
 
 #[test]
+fn a_stack_without_limit_does_not_matter() {
+    let store = Store::new("replay-unlimited");
+    let outcome = store.bash(
+        "ulimit -S -s unlimited || exit 1; $retro record --quiet -- echo hello && $retro replay",
+    );
+    assert_eq!((outcome.status, text(&outcome.stderr)), (Ending::Exited(0), String::new()));
+    assert_eq!(text(&outcome.stdout), "hello\nhello\n");
+}
+
+#[test]
 fn shells_redirect_and_fork() {
     for (name, script) in [
         ("replay-pipe", "echo one | tr a-z A-Z; printf 'two\\nthree\\n' | sort -r | cat"),

@@ -21,7 +21,8 @@ const KEPT: [(&str, u16); 7] =
 /// Differences that are none of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Understood {
-    /// gdb does not know what a parameter was when its function was called; the run does.
+    /// gdb does not know what a parameter was when its function was called, and in functions that are inlined it is mistaken
+    /// about that; the run knows.
     EntryValue,
     /// gdb takes registers that a called function may change for unchanged, and shows what that function has in them.
     ClobberedRegister,
@@ -33,6 +34,10 @@ pub enum Understood {
     SyntheticPointer,
     /// gdb keeps 16 bits of the line of a call that was inlined.
     LargeLine,
+    /// Callers know the values of parameters that the compiler has removed (`DW_OP_GNU_parameter_ref`): nobody asks them yet.
+    RemovedParameter,
+    /// LLVM has instructions of no line; gdb shows the line before.
+    NoLine,
     /// gdb lists variables of blocks that the compiler has removed, some of them twice; none has a value.
     VanishedVariable,
 }
@@ -48,6 +53,9 @@ pub struct Tally {
     differences: Vec<String>,
 }
 
+/// What there is to say about memory that is not mapped.
+const UNREADABLE: &str = "Cannot access memory at address";
+
 /// What a value that the compiler has not kept looks like.
 const OPTIMIZED_OUT: &str = "<optimized out>";
 
@@ -55,6 +63,22 @@ impl ObservedValue {
     fn is_optimized_out(&self) -> bool {
         let is_error = |error: &String| error == "value has been optimized out";
         self.text.as_deref() == Some(OPTIMIZED_OUT) || self.error.as_ref().is_some_and(is_error)
+    }
+
+    /// Whether a part of it is so.
+    fn is_partly_lost(&self) -> bool {
+        self.is_optimized_out()
+            || self.text.as_ref().is_some_and(|text| text.contains(OPTIMIZED_OUT))
+    }
+
+    /// Whether nothing is left of it, or there never was.
+    fn is_lost(&self) -> bool {
+        let is_spelled_out = |text: &String| {
+            text.ends_with("value has been optimized out>")
+                || spelling::value(text) == OPTIMIZED_OUT
+        };
+        let has_nothing = self.text.as_ref().is_some_and(is_spelled_out);
+        self.is_optimized_out() || has_nothing || self.r#trait == Some(Trait::Empty)
     }
 }
 
@@ -128,7 +152,8 @@ impl Tally {
 
     /// Compares the function and the line of a frame.
     fn compare_names(&mut self, place: &str, frame: &Frame, observed: &ObservedFrame) {
-        let is_rust = observed.file.as_deref().is_some_and(|file| file.ends_with(".rs"));
+        let is_rust = observed.file.as_deref().is_some_and(|file| file.ends_with(".rs"))
+            || observed.function.as_deref().is_some_and(|name| name.starts_with("__rustc["));
         let (ours, theirs) = (frame.function.as_deref(), observed.function.as_deref());
         let in_common = |name: Option<&str>| name.map(|name| spelling::function(name, is_rust));
         match () {
@@ -146,7 +171,11 @@ impl Tally {
             {
                 self.understand(Understood::LargeLine);
             }
-            _ => self.differ(format!("{place}: the line is {ours:?}, gdb: {theirs:?}")),
+            (None, Some(_)) if is_rust => self.understand(Understood::NoLine),
+            _ => {
+                let pc = frame.pc;
+                self.differ(format!("{place}: the line of {pc:#x} is {ours:?}, gdb: {theirs:?}"));
+            }
         }
     }
 
@@ -157,6 +186,7 @@ impl Tally {
         index: usize,
         observed: &ObservedFrame,
     ) {
+        let is_inlined = observed.kind == "inlined";
         let Some(observed) = &observed.variables else { return };
         let ours = stack.locals(index, &as_gdb()).unwrap();
         let mut ours_by_name: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -167,13 +197,18 @@ impl Tally {
         for (name, value) in observed {
             theirs_by_name.entry(name).or_default().push(value);
         }
-        for name in ours_by_name.keys().filter(|name| !theirs_by_name.contains_key(*name)) {
-            self.differ(format!("{place}: gdb has no {name}"));
+        for (name, ours) in
+            ours_by_name.iter().filter(|(name, _)| !theirs_by_name.contains_key(*name))
+        {
+            match ours.iter().all(|ours| *ours == OPTIMIZED_OUT) {
+                true => self.understand(Understood::VanishedVariable),
+                false => self.differ(format!("{place}: gdb has no {name}, which is {ours:?}")),
+            }
         }
         for (name, mut theirs) in theirs_by_name {
             let mut ours = ours_by_name.remove(name).unwrap_or_default();
             while theirs.len() > ours.len()
-                && let Some(vanished) = theirs.iter().rposition(|value| value.is_optimized_out())
+                && let Some(vanished) = theirs.iter().rposition(|value| value.is_lost())
             {
                 theirs.remove(vanished);
                 self.understand(Understood::VanishedVariable);
@@ -185,7 +220,7 @@ impl Tally {
             theirs.sort_by(|one, other| one.text.cmp(&other.text));
             for (ours, theirs) in ours.iter().zip(theirs) {
                 self.variables += 1;
-                self.compare_values(&format!("{place}: {name}"), Ok(ours), theirs);
+                self.compare_values(&format!("{place}: {name}"), is_inlined, Ok(ours), theirs);
             }
         }
     }
@@ -197,23 +232,40 @@ impl Tally {
         index: usize,
         observed: &ObservedFrame,
     ) {
+        let locals = stack.locals(index, &as_gdb()).unwrap();
         for (expression, theirs) in &observed.expressions {
             self.expressions += 1;
             let ours = stack.evaluate(index, expression, &as_gdb(), &TreeOptions::default());
             let ours = ours.map(|value| value.text).map_err(|error| error.to_string());
             let place = format!("{place}: {expression}");
-            self.compare_values(&place, ours.as_deref().map_err(String::as_str), theirs);
+            let ours = ours.as_deref().map_err(String::as_str);
+            let is_visible = |name: &String| locals.iter().any(|local| local.name == *name);
+            if theirs.is_optimized_out() && !theirs.of.as_ref().is_some_and(is_visible) {
+                // Here it may be another one of that name, further out.
+                self.understand(Understood::VanishedVariable);
+                continue;
+            }
+            self.compare_values(&place, observed.kind == "inlined", ours, theirs);
         }
     }
 
-    fn compare_values(&mut self, place: &str, ours: Result<&str, &str>, theirs: &ObservedValue) {
+    fn compare_values(
+        &mut self,
+        place: &str,
+        is_inlined: bool,
+        ours: Result<&str, &str>,
+        theirs: &ObservedValue,
+    ) {
         let is_optimized_out = ours.is_ok_and(|ours| ours == OPTIMIZED_OUT);
+        let is_lost = ours.is_err() || is_optimized_out;
+        let is_partly_lost = ours.is_ok_and(|ours| ours.contains(OPTIMIZED_OUT));
         match (ours, &theirs.text, &theirs.error) {
             (Ok(ours), Some(theirs), _) if ours == theirs => {}
             // Each has its own words for what there is not.
             (Err(_), _, Some(_)) => {}
             (Ok(_), _, Some(_)) if is_optimized_out => {}
-            (Ok(ours), _, Some(error)) if ours.contains(error) => {}
+            (Ok(ours), _, Some(error))
+                if ours.contains(UNREADABLE) && error.starts_with(UNREADABLE) => {}
             (Ok(ours), Some(theirs), _) if is_same(ours, theirs) => {
                 self.understand(Understood::Spelling);
             }
@@ -221,12 +273,18 @@ impl Tally {
                 self.understand(Understood::SyntheticPointer);
             }
             (Err(_), _, _) if theirs.is_optimized_out() => {}
-            (Ok(_), _, _) if theirs.r#trait == Some(Trait::Entry) && theirs.is_optimized_out() => {
+            _ if theirs.r#trait == Some(Trait::Entry)
+                && (theirs.is_partly_lost() || is_inlined) =>
+            {
                 self.understand(Understood::EntryValue);
             }
-            _ if theirs.r#trait == Some(Trait::Clobbered)
-                && (ours.is_err() || is_optimized_out) =>
-            {
+            _ if theirs.r#trait == Some(Trait::Removed) && is_lost => {
+                self.understand(Understood::RemovedParameter);
+            }
+            _ if theirs.r#trait == Some(Trait::Empty) && is_lost => {
+                self.understand(Understood::Spelling);
+            }
+            _ if theirs.r#trait == Some(Trait::Clobbered) && (is_lost || is_partly_lost) => {
                 self.understand(Understood::ClobberedRegister);
             }
             (ours, text, error) => {
@@ -275,8 +333,9 @@ impl Tally {
 /// Whether values are the same in other words.
 fn is_same(ours: &str, theirs: &str) -> bool {
     spelling::value(ours) == spelling::value(theirs)
-        || ours.contains("&str {")
-            && spelling::value_without_texts(ours) == spelling::value_without_texts(theirs)
+        || spelling::before_incomplete_sequence(theirs).is_some_and(|start| ours.starts_with(start))
+        || ours.contains("{data_ptr: ")
+            && spelling::value_without_slices(ours) == spelling::value_without_slices(theirs)
 }
 
 fn names<'a>(names: impl Iterator<Item = Option<&'a str>>) -> String {

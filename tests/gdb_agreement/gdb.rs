@@ -37,6 +37,8 @@ pub struct ObservedValue {
     pub text: Option<String>,
     pub error: Option<String>,
     pub r#trait: Option<Trait>,
+    /// The variable that an expression is made of.
+    pub of: Option<String>,
 }
 
 /// What makes it hard to know a value.
@@ -47,6 +49,10 @@ pub enum Trait {
     Entry,
     /// It was in a register that a called function may have changed.
     Clobbered,
+    /// Values of its type take no memory.
+    Empty,
+    /// It is a parameter that the compiler has removed, whose value callers know.
+    Removed,
 }
 
 /// A gdb that is at work.
@@ -72,10 +78,15 @@ impl Gdb {
                 "set auto-load no",
                 "-iex",
                 "set debuginfod enabled off",
+                // Threads are those of the core file, not those that libpthread has in its lists already.
+                "-iex",
+                "set libthread-db-search-path /nonexistent",
             ])
             .arg("-x")
             .arg(script)
             .arg(program)
+            // Texts are as UTF-8 has them.
+            .env("LC_ALL", "C.UTF-8")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(File::create(&complaints).unwrap())

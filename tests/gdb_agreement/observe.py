@@ -4,7 +4,8 @@
 # FRAME: {"kind", "pc", "function", "file", "line", "registers": {...}, "variables": [[name, value], ...] or null,
 #         "expressions": [[text, value], ...]}; a value is {"text"} or {"error"}, with "trait" if it is of a variable that is
 # hard to know: "entry" if it is where a parameter was when its function was called, "clobbered" if it is in a register that
-# the called function may have changed.
+# the called function may have changed, "empty" if its type has no size, "removed" if
+# the compiler has removed the parameter and callers know its value.
 import json
 import re
 import sys
@@ -53,12 +54,19 @@ def symbols(frame):
         return None
     found = []
     while block is not None:
-        found.extend(symbol for symbol in block if symbol.is_variable and symbol.addr_class != gdb.SYMBOL_LOC_LABEL
-                     or symbol.is_argument)
+        found.extend(symbol for symbol in block if is_wanted(symbol))
         if block.function is not None:
             break
         block = block.superblock
     return found
+
+
+def is_wanted(symbol):
+    if symbol.is_constant:
+        # A variable whose value is known when it is compiled, or an enumerator.
+        names = [field.name for field in symbol.type.fields()] if symbol.type.code == gdb.TYPE_CODE_ENUM else []
+        return symbol.name not in names
+    return symbol.is_argument or symbol.is_variable and symbol.addr_class != gdb.SYMBOL_LOC_LABEL
 
 
 def location(frame, symbol):
@@ -77,8 +85,12 @@ def location(frame, symbol):
 def trait(frame, symbol):
     """What makes it hard to know a variable, if something does."""
     where = location(frame, symbol)
+    if symbol.type is not None and symbol.type.sizeof == 0:
+        return "empty"
     if "entry_value" in where:
         return "entry"
+    if "GNU_parameter_ref" in where:
+        return "removed"
     if CLOBBERED.search(where) and not is_innermost(frame):
         return "clobbered"
     return None
@@ -153,16 +165,23 @@ def named_fields(type):
     return [name for name in names if name.replace("_", "a").isalnum() and not name[0].isdigit()][:4]
 
 
+def is_found(symbol):
+    found = gdb.lookup_symbol(symbol.name)[0]
+    return found is not None and found.is_variable | found.is_argument and found.line == symbol.line
+
+
 def expressions(found, traits, is_rust):
     result, seen = [], set()
     for symbol in found[:VARIABLES]:
         # gdb does not find all of them by their names.
-        if symbol.name in seen or symbol.type is None or gdb.lookup_symbol(symbol.name)[0] != symbol:
+        if symbol.name in seen or symbol.type is None or not is_found(symbol):
             continue
         seen.add(symbol.name)
         for text in expressions_of(symbol.name, symbol.type, is_rust):
             value = shown(lambda: gdb.parse_and_eval(text))
-            result.append([text, dict(value, trait=traits.get(symbol.name))])
+            # Not what gdb has no words for.
+            if not value.get("error", "").startswith("Could not find field"):
+                result.append([text, dict(value, trait=traits.get(symbol.name), of=symbol.name)])
     # As many of each variable as there is room for.
     return result[::max(1, -(-len(result) // EXPRESSIONS))]
 

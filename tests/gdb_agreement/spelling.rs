@@ -5,18 +5,18 @@
 //!   engine writes them as Rust does.
 //! - Structures of which nothing is left are `<optimized out>` as a whole, or each of their members is.
 //! - gdb takes names with two underscores in lower case for Ada's, and writes `a.b` for `a__b` and `x` for `x.12`.
-//! - gdb shows a part of a character at the end of a text as `<incomplete sequence \335>`.
-//! - gdb shows a `&str` as text, even if it is asked for members.
+//! - gdb shows a part of a character at the end of a text as `<incomplete sequence \335>`, and loses the character before it.
+//! - gdb shows a `&str` as text and a `&[T]` as its elements, even if it is asked for members.
 
 /// The common form of a value.
 pub fn value(text: &str) -> String {
-    let text = without_ada(&without_incomplete_sequences(text));
+    let text = without_ada(&without_braces(text));
     let text = without_paths(&without_parameters(&text)).replace(" (", "(").replace("const ", "");
     without_lost_structures(text)
 }
 
-/// The same, with Rust's texts left out.
-pub fn value_without_texts(text: &str) -> String {
+/// The same, with what Rust's slices refer to left out.
+pub fn value_without_slices(text: &str) -> String {
     let mut rest = text;
     let mut result = String::new();
     while let Some((before, after)) = rest.split_once('"') {
@@ -25,12 +25,24 @@ pub fn value_without_texts(text: &str) -> String {
         rest = end_of_text(after);
     }
     result.push_str(rest);
-    while let Some((before, after)) = result.split_once("&str {data_ptr: ")
+    while let Some((before, after)) = result.split_once(" {data_ptr: ")
         && let Some((_, after)) = after.split_once('}')
     {
-        result = format!("{before}&str{after}");
+        result = format!("{before}{after}");
     }
-    value(&result)
+    value(&without_elements(&result))
+}
+
+/// `&[T]` for `&[T] [1, 2]`.
+fn without_elements(text: &str) -> String {
+    let Some((before, after)) = text.split_once("] [") else { return text.to_string() };
+    let mut depth = 1;
+    let end = after.find(|letter| {
+        depth += i32::from(letter == '[') - i32::from(letter == ']');
+        depth == 0
+    });
+    let rest = end.map_or("", |end| &after[end + 1..]);
+    format!("{before}]{}", without_elements(rest))
 }
 
 /// What follows a text, whose first quotation mark is read.
@@ -47,7 +59,8 @@ fn end_of_text(text: &str) -> &str {
 
 /// The common form of a function's name: of Rust's only the last part, which is the same in all ways to write them.
 pub fn function(name: &str, is_rust: bool) -> String {
-    let name = without_parameters(name);
+    let name =
+        without_parameters(&name.replace("(anonymous)::", "").replace("operator()", "operator[]"));
     let name = name.split('(').next().unwrap_or_default().trim_end_matches("const").trim();
     if !is_rust {
         return name.to_string();
@@ -68,7 +81,7 @@ fn without_parameters(text: &str) -> String {
     let mut last = ' ';
     for letter in text.chars() {
         match letter {
-            '<' if depth > 0 || last.is_alphanumeric() || "_:".contains(last) => depth += 1,
+            '<' if depth > 0 || last.is_alphanumeric() || "_:}".contains(last) => depth += 1,
             '>' if depth > 0 && last != '-' => depth -= 1,
             _ if depth == 0 => result.push(letter),
             _ => {}
@@ -96,7 +109,14 @@ fn without_ada(text: &str) -> String {
     let mut result = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(" <") {
-        let Some((symbol, after)) = after.split_once('>') else { break };
+        let is_address =
+            before.rsplit([' ', '{', '(']).next().is_some_and(|word| word.starts_with("0x"));
+        let Some((symbol, after)) = after.split_once('>').filter(|_| is_address) else {
+            result.push_str(before);
+            result.push_str(" <");
+            rest = after;
+            continue;
+        };
         let (name, offset) = symbol.split_once('+').unwrap_or((symbol, ""));
         let name = name.replace("__", ".");
         let name =
@@ -107,41 +127,49 @@ fn without_ada(text: &str) -> String {
     result + rest
 }
 
-fn without_incomplete_sequences(text: &str) -> String {
-    let mut text = text.to_string();
-    while let Some((before, after)) = text.split_once("<incomplete sequence ")
-        && let Some((bytes, after)) = after.split_once('>')
-    {
-        let opened =
-            before.strip_suffix("\", ").map_or_else(|| format!("{before}\""), str::to_string);
-        text = format!("{opened}{bytes}\"{after}");
-    }
-    text
+/// What gdb shows before the first part of a character, if it shows one.
+pub fn before_incomplete_sequence(text: &str) -> Option<&str> {
+    let (before, _) = text.split_once("<incomplete sequence ")?;
+    Some(before.strip_suffix("\", ").unwrap_or(before))
 }
 
-/// Structures of which every member is optimized out are so themselves.
+/// `closure_env` for `{closure_env#0}`: its braces are those of no structure.
+fn without_braces(text: &str) -> String {
+    let mut result = text.to_string();
+    while let Some((before, after)) = result.split_once("{closure_env#")
+        && let Some((_, after)) = after.split_once('}')
+    {
+        result = format!("{before}closure_env{after}");
+    }
+    result
+}
+
+/// Structures, tuples and arrays of which every member is optimized out, or empty, are so themselves.
 fn without_lost_structures(text: String) -> String {
     const LOST: &str = "<optimized out>";
-    const EMPTY: &str = "<No data fields>";
-    let mut text = text.replace(&format!("{{{EMPTY}}}"), EMPTY);
-    let mut from = 0;
-    while let Some(close) = text[from..].find('}').map(|at| from + at) {
-        let Some(open) = text[..close].rfind('{') else { break };
-        let members = &text[open + 1..close];
-        let is_lost = |member: &str| member.ends_with(LOST) || member.ends_with(EMPTY);
-        if !members.contains(LOST) || !members.split(", ").all(is_lost) {
-            // Its braces must not be taken for those of the structure around it.
-            text.replace_range(close..=close, "]");
-            text.replace_range(open..=open, "[");
-            from = close + 1;
-            continue;
+    let is_lost = |member: &str| member.ends_with(LOST) || member.ends_with("<No data fields>");
+    let mut result = String::new();
+    let mut open = Vec::new();
+    for letter in text.chars() {
+        result.push(letter);
+        match letter {
+            '{' | '[' | '(' => open.push(result.len() - 1),
+            '}' | ']' | ')' => {
+                let Some(start) = open.pop() else { continue };
+                let members = &result[start + 1..result.len() - 1];
+                if !members.split(", ").all(is_lost) {
+                    continue;
+                }
+                // With the name of its type, where there is one.
+                let is_of_name = |letter: char| letter.is_alphanumeric() || "_ &".contains(letter);
+                let start = result[..start].trim_end_matches(is_of_name).len();
+                let gap = if result[..start].ends_with(['=', ':', ',']) { " " } else { "" };
+                result.truncate(start);
+                result.push_str(gap);
+                result.push_str(LOST);
+            }
+            _ => {}
         }
-        // With the name of its type, where there is one.
-        let is_of_name = |letter: char| letter.is_alphanumeric() || "_ ".contains(letter);
-        let start = text[..open].trim_end_matches(is_of_name).len();
-        let gap = if text[..start].ends_with(['=', ':', ',']) { " " } else { "" };
-        text.replace_range(start..=close, &format!("{gap}{LOST}"));
-        from = start;
     }
-    text
+    result
 }

@@ -252,6 +252,8 @@ pub struct Context {
     pub stepping: u32,
     /// Whether `enter_target` lies in the middle of a block, where there may be no boundary.
     pub inside: bool,
+    /// Whether flags that nobody reads may be wrong where the guest goes on: no place for a signal, which shows them.
+    pub incomplete: bool,
     /// Whether the next instruction is to be executed carefully: it faults, and must fault by itself.
     pub careful: bool,
     /// The system call that the thread is in, by number plus one.

@@ -177,6 +177,12 @@ fn dispatch(context: &mut Context) {
         }
     }
     context.thread.in_cache.store(0, Ordering::Release);
+    // Recording leaves flags out that the next block overwrites.
+    context.incomplete = match kind {
+        Direct | Deadline => record::watching(),
+        Continue => context.incomplete,
+        _ => false,
+    };
     if context.unsettled != 0 {
         record::settle(context);
     }
@@ -284,7 +290,8 @@ fn resume(context: &mut Context, mut from: From) {
     // A guest that has set the trap flag goes one instruction at a time. The first instruction after
     // the flag was set runs before the first trap.
     loop {
-        if context.pending.load(Ordering::Relaxed) & PENDING_SIGNAL != 0 {
+        let arrived = context.pending.load(Ordering::Relaxed) & PENDING_SIGNAL != 0;
+        if arrived && !context.incomplete {
             signals::deliver_pending(context);
             from = From::Anywhere;
             continue;
@@ -308,6 +315,7 @@ fn resume(context: &mut Context, mut from: From) {
         }
         let pc = context.registers.rip;
         if emulate::vsyscall(context) {
+            context.incomplete = false;
             continue;
         }
         match enter_at(context, pc, from) {
@@ -320,12 +328,18 @@ fn resume(context: &mut Context, mut from: From) {
                     context.stepping = 1;
                     context.registers.rflags |= signals::TRAP_FLAG;
                 }
+                if arrived {
+                    // To the next place where the guest's state is complete.
+                    context.stepping = 1;
+                    context.registers.rflags |= signals::TRAP_FLAG;
+                }
                 context.enter_target = address;
                 return;
             }
             Err(_) if replay::active() => replay::missing_code(context, pc),
             Err(fault) => {
                 signals::deliver_fault(context, &fault.into());
+                context.incomplete = false;
                 from = From::Anywhere;
             }
         }

@@ -82,6 +82,7 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
         context.pending.store(0, Ordering::Relaxed);
         context.stepping = 0;
         context.inside = false;
+        context.incomplete = false;
         context.in_syscall = 0;
         context.unsettled = 0;
         context.guest_trap_flag = false;
@@ -115,6 +116,7 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
             pending: AtomicU32::new(0),
             stepping: 0,
             inside: false,
+            incomplete: false,
             careful: false,
             in_syscall: 0,
             unsettled: 0,

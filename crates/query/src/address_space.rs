@@ -58,9 +58,9 @@ pub struct Mapping {
 /// All changes of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
+    /// When and where a forked process began, if its parent can be asked.
+    pub(crate) parent: Option<Moment>,
     inherited: Vec<Mapping>,
-    /// A forked process whose parent cannot be asked: what it began with is not known.
-    is_orphan: bool,
     changes: Vec<MapChange>,
     /// How many changes there were before each volume.
     before_volumes: Vec<usize>,
@@ -110,12 +110,6 @@ impl Run {
             ControlFlow::<()>::Continue(())
         };
         let _ = self.recording().for_each_event(process.log, Stream::Code, visit)?;
-        if let Some(parent) = parent {
-            // A parent without index leaves a child without its mappings, and with all that it did itself.
-            let inherited = self.maps(parent);
-            timeline.is_orphan = inherited.is_err();
-            timeline.inherited = inherited.unwrap_or_default();
-        }
         for volume in &process.volumes {
             timeline.before_volumes.push(timeline.changes.len());
             for window in volume.row_kinds.windows_from(0, RowClass::Map.keys()) {
@@ -136,7 +130,28 @@ impl Run {
                 }
             }
         }
+        if let Some(parent) = parent {
+            self.inherit(process, parent, &mut timeline);
+        }
         Ok(timeline)
+    }
+
+    /// A forked process says at its start what is mapped, not what that shows; its parent knows. A parent without index leaves
+    /// it at that.
+    fn inherit(&self, process: &Process, parent: Moment, timeline: &mut Timeline) {
+        let Ok(maps) = self.maps(parent) else { return };
+        let mut maps = maps.into_iter().map(|mapping| (mapping.start, mapping)).collect();
+        let is_inherited =
+            |change: &MapChange| change.time == process.start && change.kind == MapKind::Map;
+        let told = timeline.changes.iter().take_while(|change| is_inherited(change)).count();
+        // Not all of the parent's memory comes along, if it says so.
+        let inherited = (timeline.changes.drain(..told))
+            .flat_map(|told| cut(&mut maps, told.start, told.start.saturating_add(told.len)))
+            .collect();
+        for before in &mut timeline.before_volumes {
+            *before = before.saturating_sub(told);
+        }
+        (timeline.inherited, timeline.parent) = (inherited, Some(parent));
     }
 }
 
@@ -199,7 +214,7 @@ impl Timeline {
             }
         }
         let inherited = |mapping: &Mapping| (mapping.start..mapping.end).contains(&page);
-        self.is_orphan || self.inherited.iter().any(inherited)
+        self.inherited.iter().any(inherited)
     }
 
     fn at(&self, time: u64) -> Vec<Mapping> {

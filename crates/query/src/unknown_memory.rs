@@ -6,7 +6,8 @@
 //!
 //! 1. what earlier intervals knew last, wherever it was then, unless the memory was mapped anew since;
 //! 2. what the run found there later, if nothing was written there in between;
-//! 3. what the file holds that is mapped there.
+//! 3. in a forked process, what its parent had there when it forked, unless the memory was mapped anew since;
+//! 4. what the file holds that is mapped there.
 //!
 //! What nobody has ever looked at reads as zero.
 
@@ -98,7 +99,8 @@ impl Run {
         self.with_sight(moment, |sight| {
             self.skip_touched(sight, &mut gaps)?;
             take_from_earlier(sight, &mut gaps)?;
-            take_from_later(sight, &mut gaps)
+            take_from_later(sight, &mut gaps)?;
+            self.take_from_parent(sight, &mut gaps)
         })?;
         self.take_from_file(moment, &mut gaps);
         Ok(())
@@ -144,6 +146,23 @@ impl Run {
             }
         }
         gaps.missing.retain(|&index| !touched[index]);
+        Ok(())
+    }
+
+    fn take_from_parent(&self, sight: &Sight<'_>, gaps: &mut Gaps<'_>) -> Result<(), Error> {
+        let Sight { process, timeline, time, .. } = *sight;
+        let Some(parent) = timeline.parent.filter(|_| !gaps.missing.is_empty()) else {
+            return Ok(());
+        };
+        // Nobody knows what an interval without index did to it.
+        if process.check_indexed(process.start, time).is_err() {
+            return Ok(());
+        }
+        let changes = 0..timeline.changes_until(time);
+        let Some(origin) = timeline.lineage(gaps.page, changes).origin else { return Ok(()) };
+        if self.is_mapped(parent, origin)? {
+            gaps.take(&[u8::MAX; PAGE_SIZE / 8], &*self.state(parent)?.read_once(origin)?);
+        }
         Ok(())
     }
 

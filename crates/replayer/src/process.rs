@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
@@ -19,6 +20,9 @@ use crate::hearsay::printable;
 
 /// What a process may say on stderr.
 const COMPLAINT_SIZE: u64 = 16 << 10;
+
+/// The usual limit of a stack.
+const STACK: u64 = 8 << 20;
 
 /// For the little that is known of some ends.
 const ENDED: &str = "it has ended";
@@ -43,6 +47,7 @@ enum Life {
 impl ReplayProcess {
     /// Executes the engine, with a socket as its standard input.
     pub(crate) fn start(engine: &Path, socket: OwnedFd) -> io::Result<ReplayProcess> {
+        limit_stack();
         let complaints = complaints_file()?;
         let child = Command::new(engine)
             .env_clear()
@@ -113,6 +118,14 @@ impl Drop for ReplayProcess {
 }
 
 /// A file of fixed size, so that a process that never stops complaining fills nothing.
+/// Without a limit of the stack the kernel lays out address spaces from below, where the guest has its memory. Processes
+/// inherit the limit, and only their own makers can set it before they begin.
+fn limit_stack() {
+    if let Ok((RLIM_INFINITY, most)) = getrlimit(Resource::RLIMIT_STACK) {
+        let _ = setrlimit(Resource::RLIMIT_STACK, STACK.min(most), most);
+    }
+}
+
 fn complaints_file() -> io::Result<File> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let file = File::from(memfd_create(c"retro-complaints", flags)?);

@@ -125,6 +125,14 @@ impl DebugInfo {
         }
     }
 
+    /// The units with types that lie in the same file as a split unit.
+    fn type_units_beside(&self, unit: &DebugUnit) -> Vec<Arc<DebugUnit>> {
+        match unit.home() {
+            Home::Split => self.split.type_units_beside(unit),
+            _ => Vec::new(),
+        }
+    }
+
     /// The unit with the code at an address.
     pub(crate) fn unit_of(&self, address: u64) -> Option<Arc<DebugUnit>> {
         self.units_at(address).into_iter().next()

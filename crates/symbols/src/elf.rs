@@ -63,6 +63,23 @@ pub(crate) fn large_section(file: &File, elf: &Elf, name: &str) -> Option<Arc<[u
     Some(bytes)
 }
 
+/// All sections of a name, one behind the other: what is not linked yet has one for each of its parts.
+pub(crate) fn joined_sections(file: &File, elf: &Elf, name: &str) -> Option<Arc<[u8]>> {
+    let parts: Vec<_> = elf.sections().filter(|section| section.name() == Ok(name)).collect();
+    if parts.len() < 2 {
+        return large_section(file, elf, name);
+    }
+    let mut joined = Vec::new();
+    for part in parts {
+        let data = part.compressed_data().ok()?;
+        if data.uncompressed_size.saturating_add(joined.len() as u64) > SECTION_LIMIT {
+            return None;
+        }
+        joined.extend_from_slice(&data.decompress().ok()?);
+    }
+    Some(Arc::from(joined))
+}
+
 /// A string of a table.
 pub(crate) fn string_at(names: &[u8], offset: u32) -> Option<&[u8]> {
     let rest = names.get(offset as usize..)?;

@@ -459,7 +459,6 @@ fn split_debug_information() {
 }
 
 #[test]
-#[ignore = "of several .debug_types.dwo sections in a file only the first is read"]
 fn old_split_debug_information_with_type_units() {
     check(&["-g", "-gdwarf-4", "-gsplit-dwarf", "-fdebug-types-section", "-O0"]);
 }

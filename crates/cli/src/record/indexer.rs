@@ -23,9 +23,6 @@ const THIS_PROGRAM: &str = "/proc/self/exe";
 /// Added to the niceness.
 const NICENESS: libc::c_int = 10;
 
-/// Bytes of a usual stack.
-const STACK: u64 = 8 << 20;
-
 /// Arguments of `ioprio_set`: this process, and the class of those that get what nobody else wants.
 const IO_OF_PROCESS: libc::c_int = 1;
 const IO_CLASS_IDLE: libc::c_int = 3 << 13;
@@ -105,10 +102,6 @@ fn raise_limits() {
         if let Ok((_, most)) = getrlimit(limit) {
             let _ = setrlimit(limit, most, most);
         }
-    }
-    // Without a limit the kernel lays out address spaces otherwise, and there is no room for the guest in a replay.
-    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_STACK) {
-        let _ = setrlimit(Resource::RLIMIT_STACK, most.min(STACK), most);
     }
 }
 

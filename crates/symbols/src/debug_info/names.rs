@@ -7,8 +7,9 @@
 //!
 //! A row takes 16 bytes; a program with 500 MB of debug information has a few million.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ use super::scopes::is_namespace_or_type;
 use super::units::DebugUnit;
 use super::{Bytes, DebugInfo, EntryRef};
 use crate::demangle::demangle;
+use crate::lock;
 
 /// How long listing may take. What comes later is not found by name.
 const LISTING_LIMIT: Duration = Duration::from_secs(20);
@@ -86,6 +88,8 @@ struct UnitNames {
 #[derive(Debug)]
 pub(super) struct Names {
     units: Vec<UnitNames>,
+    /// Those of units with types in files of split units, by their numbers.
+    types: BTreeMap<u32, (Arc<DebugUnit>, UnitNames)>,
 }
 
 impl Names {
@@ -93,6 +97,7 @@ impl Names {
         let deadline = Instant::now() + LISTING_LIMIT;
         let slots: Vec<OnceLock<UnitNames>> =
             (0..info.unit_count()).map(|_| OnceLock::new()).collect();
+        let types = Mutex::new(BTreeMap::new());
         let next = AtomicUsize::new(0);
         let list = || loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
@@ -102,6 +107,12 @@ impl Names {
             }
             if let Some(unit) = info.unit_once(number) {
                 let _ = slot.set(UnitNames::list(info, &unit));
+                for unit in info.type_units_beside(&unit) {
+                    if !lock(&types).contains_key(&unit.number()) {
+                        let names = UnitNames::list(info, &unit);
+                        lock(&types).insert(unit.number(), (unit, names));
+                    }
+                }
             }
         };
         thread::scope(|scope| {
@@ -112,26 +123,30 @@ impl Names {
             list();
         });
         let units = slots.into_iter().map(|slot| slot.into_inner().unwrap_or_default()).collect();
-        Names { units }
+        let types = types.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Names { units, types }
     }
 
     /// The definitions with a name, which may lack template arguments.
     pub(super) fn find(&self, info: &DebugInfo, name: &str) -> Vec<NamedEntry> {
         let sum = sum_of(base_of(name.as_bytes()));
         let mut found = Vec::new();
-        for (number, names) in self.units.iter().enumerate() {
-            for row in names.with_sum(sum) {
-                if found.len() == FOUND_LIMIT {
-                    return found;
-                }
-                let Some(unit) = info.unit(number) else { break };
-                let entry = EntryRef { unit, offset: UnitOffset(row.offset as usize) };
-                let is_it = info.name_of(&entry).is_some_and(|known| {
-                    known == name || base_of(known.as_bytes()) == name.as_bytes()
-                });
-                if is_it {
-                    found.push(NamedEntry { entry, kind: row.kind, scope: row.scope });
-                }
+        let units = self.units.iter().enumerate().flat_map(|(number, names)| {
+            names.with_sum(sum).iter().map_while(move |row| Some((info.unit(number)?, row)))
+        });
+        let types = self.types.values().flat_map(|(unit, names)| {
+            names.with_sum(sum).iter().map(|row| (Arc::clone(unit), row))
+        });
+        for (unit, row) in units.chain(types) {
+            if found.len() == FOUND_LIMIT {
+                return found;
+            }
+            let entry = EntryRef { unit, offset: UnitOffset(row.offset as usize) };
+            let is_it = info
+                .name_of(&entry)
+                .is_some_and(|known| known == name || base_of(known.as_bytes()) == name.as_bytes());
+            if is_it {
+                found.push(NamedEntry { entry, kind: row.kind, scope: row.scope });
             }
         }
         found
@@ -144,7 +159,11 @@ impl Names {
             return name;
         }
         let mut components = vec![info.name_of(&named.entry).unwrap_or_default()];
-        let names = self.units.get(named.entry.unit.number() as usize);
+        let number = named.entry.unit.number();
+        let names = self
+            .units
+            .get(number as usize)
+            .or_else(|| self.types.get(&number).map(|(_, names)| names));
         let mut scope = named.scope;
         while components.len() < NESTING
             && let Some(row) = (scope as usize).checked_sub(1)
@@ -177,7 +196,11 @@ impl DebugInfo {
     /// The name of a function with all that is around it.
     pub(crate) fn function_name(&self, entry: &EntryRef) -> Option<String> {
         if let Some(linkage) = self.linkage_name_of(entry) {
-            return Some(demangle(linkage.as_bytes()));
+            let name = demangle(linkage.as_bytes());
+            // Some names of C++ cannot be read; what is around the function tells its name, too.
+            if name != linkage || !linkage.starts_with("_Z") {
+                return Some(name);
+            }
         }
         let mut components = vec![self.name_of(entry)?];
         // What is around it is around the first that was said of it.

@@ -144,7 +144,13 @@ impl DebugUnit {
         &self,
         entry: &DebuggingInformationEntry<Bytes>,
     ) -> impl Iterator<Item = gimli::Range> + use<> {
-        let mut ranges = self.unit_ref().die_ranges(entry).ok();
+        let unit = self.unit_ref();
+        // gimli adds the size to the address without looking.
+        let start = entry.attr_value(gimli::DW_AT_low_pc);
+        let start = start.and_then(|start| unit.attr_address(start).ok().flatten());
+        let size = entry.attr_value(gimli::DW_AT_high_pc).and_then(|size| size.udata_value());
+        let is_possible = start.unwrap_or(0).checked_add(size.unwrap_or(0)).is_some();
+        let mut ranges = is_possible.then(|| unit.die_ranges(entry).ok()).flatten();
         std::iter::from_fn(move || ranges.as_mut()?.next().ok().flatten())
             .take(SCOPE_RANGES_LIMIT)
             // Code that the linker dropped is left at address 0.

@@ -20,7 +20,7 @@ use gimli::{
 
 use super::units::{DebugUnit, Home, UnitTable, signature_of};
 use super::{Bytes, bytes_of, read_sections};
-use crate::elf::{large_section, with_elf};
+use crate::elf::{joined_sections, large_section, with_elf};
 use crate::files::open_regular;
 use crate::lock;
 
@@ -92,6 +92,30 @@ impl SplitFiles {
             .and_then(|package| package.find_tu(signature, main.dwarf()).ok().flatten());
         let packed = packed.map(Arc::new).and_then(|dwarf| within(&dwarf));
         let (dwarf, unit) = packed.or_else(|| within(from.shared_dwarf()))?;
+        self.keep_type(signature, dwarf, unit)
+    }
+
+    /// All units with types that lie in the same file as a split unit.
+    pub(super) fn type_units_beside(&self, unit: &DebugUnit) -> Vec<Arc<DebugUnit>> {
+        let dwarf = unit.shared_dwarf();
+        let read = |header: UnitHeader<Bytes>| {
+            let signature = signature_of(&header)?;
+            if let Some(known) = lock(&self.types).get(&signature.0) {
+                return Some(Arc::clone(known));
+            }
+            let mut types = dwarf.unit(header).ok()?;
+            types.copy_relocated_attributes(unit.skeleton_or_unit());
+            self.keep_type(signature, Arc::clone(dwarf), types)
+        };
+        headers(dwarf).filter_map(read).collect()
+    }
+
+    fn keep_type(
+        &self,
+        signature: DebugTypeSignature,
+        dwarf: Arc<Dwarf<Bytes>>,
+        unit: Unit<Bytes>,
+    ) -> Option<Arc<DebugUnit>> {
         let mut types = lock(&self.types);
         let number = u32::try_from(types.len()).ok().filter(|&number| number < TYPES_LIMIT)?;
         let unit = Arc::new(DebugUnit::new(FIRST_TYPE + number, Home::Split, dwarf, unit));
@@ -140,7 +164,7 @@ impl SplitFiles {
 
 fn read_file(file: &File, parent: &Dwarf<Bytes>) -> Option<Dwarf<Bytes>> {
     let sections =
-        with_elf(file, |elf| read_sections(|id| large_section(file, elf, id.dwo_name()?)))?;
+        with_elf(file, |elf| read_sections(|id| joined_sections(file, elf, id.dwo_name()?)))?;
     let mut dwarf = sections.borrow(bytes_of);
     dwarf.make_dwo(parent);
     Some(dwarf)

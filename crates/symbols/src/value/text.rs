@@ -150,8 +150,11 @@ fn push_escaped(text: &mut String, unit: Unit, quote: char, after_escape: bool) 
 }
 
 fn is_printable(character: char) -> bool {
-    !character.is_control()
-        && !matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{ffff}' | '\u{e000}'..='\u{f8ff}')
+    // What Unicode has given no meaning is not. Marks that combine with what stands before them are.
+    let behind_another = [' ', character].iter().collect::<String>();
+    "\"'\\".contains(character)
+        || behind_another.escape_debug().nth(1) == Some(character)
+            && !matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{ffff}' | '\u{e000}'..='\u{f8ff}')
 }
 
 fn decode(bytes: &[u8], width: Width) -> Vec<Unit> {

@@ -24,12 +24,13 @@
 //!
 //! Flags: an instruction before which all arithmetic flags are dead lets the check destroy them. `wrong` says which
 //! flags the machine holds wrongly; where one of these is still needed they wait in a slot and come back before
-//! their reader. The code behind a block is looked at, too, where it cannot change. With `precise`, which the engine chooses when the guest could look at them in a handler of
-//! a fault, they are always saved.
+//! their reader. The code behind a block is looked at, too, where it cannot change: then flags may be wrong from one
+//! block to the next, and no signal is delivered there (`Context::incomplete`). With `precise`, which the engine chooses
+//! when the guest could look at them in a handler of a fault, they are always saved.
 //!
 //! Invariants:
 //! 1. At a check's start all registers that its operand uses are the guest's.
-//! 2. At the end of a block nothing is spilled and no flag is wrong.
+//! 2. At the end of a block nothing is spilled and no flag is wrong that anybody reads.
 //! 3. The count is added exactly once per block; a position before it or behind it is told apart by `counted`.
 
 mod flags;

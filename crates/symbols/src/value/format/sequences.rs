@@ -15,6 +15,12 @@ const COMPARED_LIMIT: u64 = 1 << 20;
 impl Writer<'_> {
     pub(super) fn array(&mut self, value: &Value, depth: usize) {
         let Some((element, count)) = value.elements() else { return };
+        if let (0, Contents::Memory(address)) = (count, &value.contents)
+            && element.language() != Language::Rust
+        {
+            // What has no length is as good as a pointer to its first element.
+            return self.pointer(*address, &element);
+        }
         let is_text = self.options.format.is_none_or(|format| format == Format::Text);
         if let Some(width) =
             character_width(&element).filter(|_| is_text && element.language() != Language::Rust)
@@ -23,12 +29,6 @@ impl Writer<'_> {
         }
         if depth >= self.options.depth {
             return self.push("{...}");
-        }
-        if let (0, Contents::Memory(address)) = (count, &value.contents)
-            && element.language() != Language::Rust
-        {
-            // What has no length is as good as a pointer to its first element.
-            return self.pointer(*address, &element);
         }
         let (open, close) =
             if element.language() == Language::Rust { ("[", "]") } else { ("{", "}") };
