@@ -108,7 +108,8 @@ impl Names {
             if let Some(unit) = info.unit_once(number) {
                 let _ = slot.set(UnitNames::list(info, &unit));
                 for unit in info.type_units_beside(&unit) {
-                    if !lock(&types).contains_key(&unit.number()) {
+                    let is_listed = lock(&types).contains_key(&unit.number());
+                    if !is_listed {
                         let names = UnitNames::list(info, &unit);
                         lock(&types).insert(unit.number(), (unit, names));
                     }
