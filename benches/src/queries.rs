@@ -144,8 +144,8 @@ const KINDS: &[(&str, Ask)] = &[
         Ok(())
     }),
     ("64 bytes of memory", |asker, question| {
-        let bytes = asker.run.memory(question.at, question.word, 64)?;
-        ensure!(!bytes.is_empty(), "no memory at {:#x}", question.word);
+        // There may be none yet, or no more.
+        asker.run.memory(question.at, question.word, 64)?;
         Ok(())
     }),
     ("call stack", |asker, question| {

@@ -111,10 +111,12 @@ pub fn build(
     thread::scope(|scope| {
         for _ in 0..options.workers.clamp(1, jobs.len().max(1)) {
             scope.spawn(|| {
+                let mut kept = None;
                 while !stop.load(Ordering::Relaxed) && !watch.is_cancelled() {
                     let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
                     let Some(job) = next else { break };
-                    if let Err(error) = build_volume(replayer, index, *job, options, watch) {
+                    let built = build_volume(replayer, index, *job, options, watch, &mut kept);
+                    if let Err(error) = built {
                         let is_replay = matches!(error, Error::Replay { .. });
                         if is_replay && !watch.is_cancelled() {
                             coverage::note_failure(index, job, &error);
@@ -136,13 +138,15 @@ pub fn build(
     }
 }
 
-/// Builds or completes one volume.
-pub fn build_volume(
+/// Builds or completes one volume. `kept` is a session of the volume before: code that it has translated need not be
+/// translated again.
+fn build_volume(
     replayer: &Replayer,
     index: &Path,
     job: Job,
     options: &Options,
     watch: &impl Watch,
+    kept: &mut Option<Session>,
 ) -> Result<(), Error> {
     let directory = volume::directory(index, job.log, job.interval.number);
     create_directory(&directory)?;
@@ -157,7 +161,7 @@ pub fn build_volume(
             let window_size = options.window_size;
             let manifest = manifest.unwrap_or(Manifest::empty(start, end, window_size));
             let writers = Writers::open(&directory, manifest)?;
-            summarise(replayer, job, writers, watch)?
+            summarise(replayer, job, writers, watch, kept)?
         }
     };
     if manifest.rows == 0 {
@@ -271,12 +275,20 @@ fn summarise(
     job: Job,
     writers: Writers,
     watch: &impl Watch,
+    kept: &mut Option<Session>,
 ) -> Result<Manifest, Error> {
     let replay = |source| Error::Replay { log: job.log, source: Box::new(source) };
     let start = writers.resume_at()?;
     let size = writers.manifest.window_size.max(1);
-    let mut session =
-        replayer.summary_session(job.log, job.interval.number, start.clone()).map_err(replay)?;
+    let mut session = match kept.take() {
+        Some(mut session) if session.log() == job.log && start.is_none() => {
+            session.go_to_interval(replayer, job.interval.number).map_err(replay)?;
+            session
+        }
+        _ => {
+            replayer.summary_session(job.log, job.interval.number, start.clone()).map_err(replay)?
+        }
+    };
     if start.is_some() {
         watch.advanced(session.time() - job.interval.start);
     }
@@ -293,7 +305,10 @@ fn summarise(
         // What could not be stored is the reason if nobody took the windows.
         let manifest = stored?;
         match told {
-            Ok(ControlFlow::Continue(())) => Ok(manifest),
+            Ok(ControlFlow::Continue(())) => {
+                *kept = Some(session);
+                Ok(manifest)
+            }
             Ok(ControlFlow::Break(())) => Err(Error::Cancelled),
             Err(error) => Err(replay(error)),
         }

@@ -37,7 +37,7 @@ use crate::windows::WindowTable;
 const TREE_CACHE: usize = 16 << 20;
 
 /// Bytes of page versions that are kept.
-const PAGE_CACHE: usize = 128 << 20;
+const PAGE_CACHE: usize = 32 << 20;
 
 /// The directory of a volume.
 pub(crate) fn directory(index: &Path, log: u64, interval: u64) -> PathBuf {
@@ -146,6 +146,9 @@ pub(crate) fn start(snapshot: Snapshot, pages: &Arc<PageVersions>, window: u32) 
     Start { snapshot: Arc::new(snapshot), memory: Arc::new(memory) }
 }
 
+/// Pieces that are sent before they are asked for.
+const NEEDED_LIMIT: usize = 256;
+
 /// Memory at the start of a window.
 #[derive(Debug)]
 struct WindowMemory {
@@ -165,5 +168,19 @@ impl Memory for WindowMemory {
             }
         }
         Ok(piece)
+    }
+
+    /// Those that the window writes.
+    fn needed_soon(&self) -> io::Result<Vec<u64>> {
+        let window = self.window.saturating_add(1);
+        let written = self.pages.changed(window..window.saturating_add(1));
+        let mut pieces = Vec::new();
+        for run in written.map_err(io::Error::other)? {
+            let first =
+                (run.start & !(PIECE - 1)).max(pieces.last().map_or(0, |last| last + PIECE));
+            pieces.extend((first..run.end).step_by(PIECE as usize).take(NEEDED_LIMIT));
+        }
+        pieces.truncate(NEEDED_LIMIT);
+        Ok(pieces)
     }
 }

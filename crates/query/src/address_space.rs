@@ -147,6 +147,7 @@ impl Run {
         // Not all of the parent's memory comes along, if it says so.
         let inherited = (timeline.changes.drain(..told))
             .flat_map(|told| cut(&mut maps, told.start, told.start.saturating_add(told.len)))
+            .map(|inherited| Mapping { since: process.start, ..inherited })
             .collect();
         for before in &mut timeline.before_volumes {
             *before = before.saturating_sub(told);

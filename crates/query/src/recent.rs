@@ -31,8 +31,9 @@ impl<K: Hash + Eq + Copy, V> Recent<K, V> {
         Some(&entry.value)
     }
 
-    /// Keeps a value that takes so many bytes; others go if there is not enough room.
-    pub(crate) fn insert(&mut self, key: K, value: V, bytes: usize) {
+    /// Keeps a value that takes so many bytes; others go if there is not enough room, and are returned.
+    pub(crate) fn insert(&mut self, key: K, value: V, bytes: usize) -> Vec<V> {
+        let mut forgotten = Vec::new();
         self.clock += 1;
         let entry = Entry { value, bytes, used: self.clock };
         if let Some(old) = self.entries.insert(key, entry) {
@@ -41,10 +42,12 @@ impl<K: Hash + Eq + Copy, V> Recent<K, V> {
         self.bytes += bytes;
         while self.bytes > self.limit && self.entries.len() > 1 {
             let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used);
-            let Some(oldest) = oldest.map(|(key, _)| *key) else { return };
+            let Some(oldest) = oldest.map(|(key, _)| *key) else { break };
             if let Some(old) = self.entries.remove(&oldest) {
                 self.bytes -= old.bytes;
+                forgotten.push(old.value);
             }
         }
+        forgotten
     }
 }

@@ -15,7 +15,7 @@ use retro_symbols::{SourceFiles, Symbols};
 
 use crate::address_space::Timeline;
 use crate::recent::Recent;
-use crate::templates::Templates;
+use crate::templates::{Kind, Templates};
 use crate::trace::Trace;
 use crate::{Error, Moment};
 
@@ -55,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) sources: SourceFiles,
     processes: Mutex<HashMap<u64, Arc<Process>>>,
     traces: Mutex<Recent<TraceKey, TraceCell>>,
+    /// The memory of one that was forgotten.
+    spare_trace: Mutex<Option<Trace>>,
     /// Sessions that stand somewhere.
     sessions: Mutex<Vec<Session>>,
     pub(crate) templates: Templates,
@@ -147,6 +149,7 @@ impl Run {
                 sources: options.sources,
                 processes: Mutex::default(),
                 traces: Mutex::new(Recent::new(options.trace_memory)),
+                spare_trace: Mutex::default(),
                 sessions: Mutex::default(),
                 templates,
             }),
@@ -215,7 +218,8 @@ impl Run {
                 None => {
                     let new = TraceCell::default();
                     // Its size is told when it is known.
-                    traces.insert(key, Arc::clone(&new), 0);
+                    let forgotten = traces.insert(key, Arc::clone(&new), 0);
+                    self.recycle(forgotten);
                     new
                 }
             }
@@ -225,13 +229,26 @@ impl Run {
             return Ok(Arc::clone(trace));
         }
         let templates = &self.shared.templates;
-        let mut session = templates.streaming_session(self, process, place)?;
-        let trace = Arc::new(Trace::gather(self.recording(), &mut session, place)?);
-        discard(session);
+        let mut session = templates.session(self, process, place, Kind::Streaming)?;
+        let spare = lock(&self.shared.spare_trace).take();
+        let trace = Arc::new(Trace::gather(self.recording(), &mut session, place, spare)?);
+        templates.give_back(Kind::Streaming, session);
         *made = Some(Arc::clone(&trace));
         drop(made);
-        lock(&self.shared.traces).insert(key, cell, trace.memory_size());
+        let forgotten = lock(&self.shared.traces).insert(key, cell, trace.memory_size());
+        self.recycle(forgotten);
         Ok(trace)
+    }
+
+    /// Keeps the memory of a trace that was forgotten, unless somebody still looks at it.
+    fn recycle(&self, forgotten: Vec<TraceCell>) {
+        for cell in forgotten {
+            let Some(cell) = Arc::into_inner(cell) else { continue };
+            let trace = cell.into_inner().unwrap_or_else(PoisonError::into_inner);
+            if let Some(trace) = trace.and_then(Arc::into_inner) {
+                *lock(&self.shared.spare_trace) = Some(trace);
+            }
+        }
     }
 
     /// A session at a moment.
@@ -244,7 +261,7 @@ impl Run {
             return Ok(near);
         }
         let place = WindowRef { volume, window };
-        let mut session = self.shared.templates.plain_session(self, &process, place)?;
+        let mut session = self.shared.templates.session(self, &process, place, Kind::Plain)?;
         session.run_to(moment.time)?;
         Ok(session)
     }
@@ -272,7 +289,7 @@ impl Run {
         if sessions.len() > SESSIONS {
             let oldest = sessions.remove(0);
             drop(sessions);
-            discard(oldest);
+            self.shared.templates.give_back(Kind::Plain, oldest);
         }
     }
 }

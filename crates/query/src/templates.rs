@@ -3,6 +3,9 @@
 //! A fresh replay process has to translate all code it meets, which takes longer than to run it. A template has
 //! translated the code that the index says was executed, ahead of time and in the background; its copies begin with
 //! that. Code is translated differently for plain runs and for streams, so there are two templates of each process.
+//!
+//! Making a copy and ending it takes longer than to send one that is there somewhere else: copies that nobody needs any more
+//! wait for their next place, unless they are older than what the template has by now.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -20,19 +23,33 @@ const AT_ONCE: usize = 256;
 /// Templates that are kept, of all processes together.
 const KEPT: usize = 64;
 
-/// A process that others are copies of; none once something has happened to it.
-type Template = Arc<Mutex<Option<Session>>>;
+/// Copies that wait, of all processes together.
+const IDLE: usize = 16;
+
+/// A process that others are copies of.
+#[derive(Default)]
+struct Original {
+    /// None once something has happened to it.
+    session: Option<Session>,
+    /// It is being translated for.
+    is_warming_up: bool,
+}
+
+type Template = Arc<Mutex<Original>>;
 
 /// The templates of a run.
 pub(crate) struct Templates {
     warm_up: bool,
     known: Mutex<HashMap<(u64, Kind), Template>>,
+    idle: Mutex<Vec<(Kind, Session)>>,
 }
 
 /// What the code of a template is translated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Kind {
+pub(crate) enum Kind {
+    /// To be run.
     Plain,
+    /// To be streamed.
     Streaming,
 }
 
@@ -47,30 +64,11 @@ impl Kind {
 
 impl Templates {
     pub(crate) fn new(warm_up: bool) -> Templates {
-        Templates { warm_up, known: Mutex::default() }
+        Templates { warm_up, known: Mutex::default(), idle: Mutex::default() }
     }
 
-    /// A session at the start of a window, to be run.
-    pub(crate) fn plain_session(
-        &self,
-        run: &Run,
-        process: &Process,
-        place: WindowRef<'_>,
-    ) -> Result<Session, Error> {
-        self.session(run, process, place, Kind::Plain)
-    }
-
-    /// A session at the start of a window, to be streamed.
-    pub(crate) fn streaming_session(
-        &self,
-        run: &Run,
-        process: &Process,
-        place: WindowRef<'_>,
-    ) -> Result<Session, Error> {
-        self.session(run, process, place, Kind::Streaming)
-    }
-
-    fn session(
+    /// A session at the start of a window.
+    pub(crate) fn session(
         &self,
         run: &Run,
         process: &Process,
@@ -79,11 +77,37 @@ impl Templates {
     ) -> Result<Session, Error> {
         let start = place.volume.start_of(place.window)?;
         let replayer = run.replayer();
+        if let Some(mut idle) = self.take_idle(process.log, kind)
+            && idle.go_to_start(replayer, place.volume.interval, start.clone()).is_ok()
+        {
+            return Ok(idle);
+        }
         if let Some(mut copy) = self.copy(run, process, kind)? {
             copy.go_to_start(replayer, place.volume.interval, start)?;
             return Ok(copy);
         }
         Ok(replayer.session_from(process.log, place.volume.interval, start)?)
+    }
+
+    /// Takes a session that nobody needs any more.
+    pub(crate) fn give_back(&self, kind: Kind, session: Session) {
+        let template = lock(&self.known).get(&(session.log(), kind)).cloned();
+        if template.is_none_or(|template| lock(&template).is_warming_up) {
+            return discard(session);
+        }
+        let mut idle = lock(&self.idle);
+        idle.push((kind, session));
+        if idle.len() > IDLE {
+            let (_, oldest) = idle.remove(0);
+            drop(idle);
+            discard(oldest);
+        }
+    }
+
+    fn take_idle(&self, log: u64, kind: Kind) -> Option<Session> {
+        let mut idle = lock(&self.idle);
+        let found = idle.iter().rposition(|(its, session)| *its == kind && session.log() == log)?;
+        Some(idle.remove(found).1)
     }
 
     fn copy(&self, run: &Run, process: &Process, kind: Kind) -> Result<Option<Session>, Error> {
@@ -103,18 +127,18 @@ impl Templates {
             let first = &process.volumes[0];
             let start = first.start_of(0)?;
             let session = run.replayer().session_from(process.log, first.interval, start)?;
-            *lock(&template) = Some(session);
+            *lock(&template) = Original { session: Some(session), is_warming_up: self.warm_up };
             if self.warm_up {
                 warm_up(&run.shared, process, kind, &template);
             }
         }
         let mut template = lock(&template);
-        let copy = template.as_mut().map(Session::fork);
+        let copy = template.session.as_mut().map(Session::fork);
         match copy {
             Some(Ok(copy)) => Ok(Some(copy)),
             _ => {
                 // Something has happened to it; the others do without.
-                *template = None;
+                template.session = None;
                 Ok(None)
             }
         }
@@ -132,13 +156,16 @@ fn warm_up(shared: &Arc<Shared>, process: &Process, kind: Kind, template: &Templ
         for some in pcs.chunks(AT_ONCE) {
             let (Some(_), Some(template)) = (open.upgrade(), template.upgrade()) else { return };
             let mut template = lock(&template);
-            let Some(session) = template.as_mut() else { return };
+            let Some(session) = template.session.as_mut() else { break };
             if session.translate_ahead(kind.detail(), some).is_err() {
-                if let Some(session) = template.take() {
+                if let Some(session) = template.session.take() {
                     discard(session);
                 }
-                return;
+                break;
             }
+        }
+        if let Some(template) = template.upgrade() {
+            lock(&template).is_warming_up = false;
         }
     });
 }

@@ -74,11 +74,22 @@ pub enum Writer {
 #[derive(Clone, Copy, Debug)]
 struct WriteAt {
     address: u64,
+    value: Value,
     time: u32,
     len: u32,
-    value: u32,
-    by: Writer,
 }
+
+/// What was written. Most is small.
+#[derive(Clone, Copy, Debug)]
+enum Value {
+    /// The first bytes of these, by an instruction.
+    Here([u8; SMALL]),
+    /// In the values of the trace, from here on.
+    There(u32, Writer),
+}
+
+/// Bytes of a value that are kept where the rest of a write is.
+const SMALL: usize = 8;
 
 /// What is known of a write of the kernel besides.
 #[derive(Clone, Copy, Debug)]
@@ -246,39 +257,58 @@ impl Gatherer {
 }
 
 impl Trace {
-    /// Replays a session, which stands at the start of a window, to its end.
+    /// Replays a session, which stands at the start of a window, to its end. Takes the memory of a trace that nobody needs
+    /// any more: fresh memory costs as much as what is done with it.
     pub(crate) fn gather(
         recording: &Recording,
         session: &mut Session,
         place: WindowRef<'_>,
+        spare: Option<Trace>,
     ) -> Result<Trace, Error> {
         let end = place.volume.window_range(place.window).end;
         let start = session.time();
         let snapshot = place.volume.windows.snapshot(place.window)?;
-        let instructions = (end - start) as usize;
-        let mut trace = Trace {
-            range: start..end,
-            blocks: Vec::with_capacity(instructions / 5),
-            codes: Vec::new(),
-            lengths: Vec::new(),
-            writes: Vec::with_capacity(instructions / 8),
-            values: Vec::with_capacity(instructions),
-            kernel_writes: Vec::new(),
-            learned: Vec::new(),
-            transfers: Vec::new(),
-            switches: vec![(start, session.thread())],
-            starts: snapshot.as_ref().map(standing_places).unwrap_or_default(),
-        };
+        let mut trace = spare.unwrap_or_else(|| Trace::with_room((end - start) as usize));
+        trace.clear();
+        trace.range = start..end;
+        trace.switches.push((start, session.thread()));
+        trace.starts = snapshot.as_ref().map(standing_places).unwrap_or_default();
         if place.window == 0 {
             trace.gather_start(recording, place.volume)?;
         }
         let mut gatherer = Gatherer { trace, numbers: Vec::new() };
         session.stream_to(end, DETAIL(), &mut ByReference(&mut gatherer))?;
-        let mut trace = gatherer.trace;
-        trace.blocks.shrink_to_fit();
-        trace.writes.shrink_to_fit();
-        trace.values.shrink_to_fit();
-        Ok(trace)
+        Ok(gatherer.trace)
+    }
+
+    /// For about so many instructions.
+    fn with_room(instructions: usize) -> Trace {
+        Trace {
+            range: 0..0,
+            blocks: Vec::with_capacity(instructions / 5),
+            codes: Vec::new(),
+            lengths: Vec::new(),
+            writes: Vec::with_capacity(instructions / 7),
+            values: Vec::new(),
+            kernel_writes: Vec::new(),
+            learned: Vec::new(),
+            transfers: Vec::with_capacity(instructions / 20),
+            switches: Vec::new(),
+            starts: Vec::new(),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.blocks.clear();
+        self.codes.clear();
+        self.lengths.clear();
+        self.writes.clear();
+        self.values.clear();
+        self.kernel_writes.clear();
+        self.learned.clear();
+        self.transfers.clear();
+        self.switches.clear();
+        self.starts.clear();
     }
 
     /// What the log has where an interval begins: a session has it already when it starts.
@@ -330,9 +360,24 @@ impl Trace {
 
     #[inline]
     fn write(&mut self, time: u32, address: u64, value: &[u8], by: Writer) {
-        let at = self.values.len() as u32;
-        self.values.extend_from_slice(value);
-        self.writes.push(WriteAt { address, time, len: value.len() as u32, value: at, by });
+        let len = value.len() as u32;
+        let value = match (small(value), by) {
+            (Some(small), Writer::Instruction) => Value::Here(small),
+            _ => {
+                let at = self.values.len() as u32;
+                self.values.extend_from_slice(value);
+                Value::There(at, by)
+            }
+        };
+        self.writes.push(WriteAt { address, value, time, len });
+    }
+
+    fn value<'a>(&'a self, write: &'a WriteAt) -> (&'a [u8], Writer) {
+        let len = write.len as usize;
+        match &write.value {
+            Value::Here(bytes) => (&bytes[..len], Writer::Instruction),
+            &Value::There(at, by) => (&self.values[at as usize..at as usize + len], by),
+        }
     }
 
     /// Bytes that it takes in memory.
@@ -441,12 +486,12 @@ impl Trace {
             .enumerate()
             .filter(move |(_, write)| touches(&memory, write.address, write.len.into()))
             .map(move |(index, write)| {
-                let value = write.value as usize;
+                let (value, by) = self.value(write);
                 TracedWrite {
                     time: start + u64::from(write.time),
                     address: write.address,
-                    value: &self.values[value..value + write.len as usize],
-                    by: write.by,
+                    value,
+                    by,
                     index: first + index,
                 }
             })
@@ -523,6 +568,22 @@ impl Trace {
             .filter(|stretch| stretch.start < stretch.end)
             .collect()
     }
+}
+
+/// A value in the size of the small ones, if it is one.
+#[inline]
+fn small(value: &[u8]) -> Option<[u8; SMALL]> {
+    let mut bytes = [0; SMALL];
+    // The usual sizes one by one: a copy of any length takes longer than the rest of a write.
+    match value.len() {
+        8 => bytes.copy_from_slice(value),
+        4 => bytes[..4].copy_from_slice(value),
+        1 => bytes[0] = value[0],
+        2 => bytes[..2].copy_from_slice(value),
+        len if len < SMALL => bytes[..len].copy_from_slice(value),
+        _ => return None,
+    }
+    Some(bytes)
 }
 
 /// Whether something reaches into a range of memory.

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -16,6 +16,9 @@ use retro_abi::replay::{HEADER_SIZE, Header, MAX_PAYLOAD};
 
 /// A process that says nothing for so long is given up. Whatever it is asked to do takes a fraction of that.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How long an answer is looked for before waiting for it: falling asleep and being woken takes about as long.
+const AT_ONCE: Duration = Duration::from_micros(100);
 
 /// Our end of a socket.
 #[derive(Debug)]
@@ -81,6 +84,20 @@ impl Link {
         // Without room for descriptors: whatever the process tries to hand over is dropped by the kernel.
         let len = retry(|| recv(socket, buffer, MsgFlags::empty()))?;
         header(&self.buffer, len)
+    }
+
+    /// The same, for a message that is about to come.
+    pub(crate) fn receive_soon(&mut self) -> Result<(Header, usize), Broken> {
+        let start = Instant::now();
+        let (socket, buffer) = (self.socket.as_raw_fd(), &mut self.buffer);
+        loop {
+            match recv(socket, buffer, MsgFlags::MSG_DONTWAIT) {
+                Ok(len) => return header(buffer, len),
+                Err(Errno::EAGAIN) if start.elapsed() < AT_ONCE => std::thread::yield_now(),
+                // Whatever else it is comes again.
+                Err(_) => return self.receive(),
+            }
+        }
     }
 
     /// The payload of the last message.

@@ -137,6 +137,7 @@ pub struct Session {
     process: ReplayProcess,
     stop: Stop,
     breakpoints: Vec<u64>,
+    tracking: Tracking,
     /// Where memory comes from, if the session began in the middle.
     start: Option<Start>,
     /// The blocks that the process has described. Copies have the same.
@@ -160,7 +161,7 @@ impl Session {
         interval: u64,
         tracking: Tracking,
     ) -> Result<Session, Error> {
-        let mut session = Session::idle(replayer, log, interval)?;
+        let mut session = Session::idle(replayer, log, interval, tracking)?;
         let from = session.interval.start;
         session.begin(from, 0, tracking.flags())?;
         Ok(session)
@@ -174,18 +175,11 @@ impl Session {
         start: Start,
         tracking: Tracking,
     ) -> Result<Session, Error> {
-        let mut session = Session::idle(replayer, log, interval)?;
+        let mut session = Session::idle(replayer, log, interval, tracking)?;
         let time = session.tell_state(start)?;
         session.begin(time, time, begin::LAZY | tracking.flags())?;
+        session.supply_ahead()?;
         Ok(session)
-    }
-
-    /// Goes to a snapshot, forwards or backwards. What the process has translated stays.
-    pub(crate) fn restart_at(&mut self, start: Start) -> Result<(), Error> {
-        let time = self.tell_state(start)?;
-        self.stop.time = time;
-        self.send(&Header::new(ask::RESTART, [time, begin::LAZY]), &[])?;
-        self.await_stop()
     }
 
     /// Goes to a snapshot of any interval of the same log. What the process has translated stays.
@@ -195,12 +189,11 @@ impl Session {
         interval: u64,
         start: Start,
     ) -> Result<(), Error> {
-        if interval == self.interval.number {
-            return self.restart_at(start);
-        }
+        // Also if it is the same: what the process was given may begin later.
         self.take_log_file(replayer, interval)?;
         let time = self.tell_state(start)?;
-        self.restart_with_file(time, begin::LAZY)
+        self.restart_with_file(time, begin::LAZY | self.tracking.flags())?;
+        self.supply_ahead()
     }
 
     fn take_log_file(&mut self, replayer: &Replayer, interval: u64) -> Result<(), Error> {
@@ -223,7 +216,7 @@ impl Session {
     pub fn go_to_interval(&mut self, replayer: &Replayer, interval: u64) -> Result<(), Error> {
         self.take_log_file(replayer, interval)?;
         self.start = None;
-        self.restart_with_file(0, 0)
+        self.restart_with_file(0, self.tracking.flags())
     }
 
     /// Translates code before it is needed, as for a stream with this detail or for no stream: copies of this session have
@@ -259,7 +252,12 @@ impl Session {
         Ok(time)
     }
 
-    fn idle(replayer: &Replayer, log: u64, interval: u64) -> Result<Session, Error> {
+    fn idle(
+        replayer: &Replayer,
+        log: u64,
+        interval: u64,
+        tracking: Tracking,
+    ) -> Result<Session, Error> {
         let log_file = replayer.log_file(log, interval)?;
         let (link, socket) = Link::pair().map_err(Error::Start)?;
         let process = ReplayProcess::start(replayer.engine(), socket).map_err(Error::Start)?;
@@ -274,6 +272,7 @@ impl Session {
             process,
             stop,
             breakpoints: Vec::new(),
+            tracking,
             start: None,
             descriptions: Arc::default(),
             stream: None,
@@ -508,6 +507,7 @@ impl Session {
             process,
             stop: self.stop,
             breakpoints: self.breakpoints.clone(),
+            tracking: self.tracking,
             start: self.start.clone(),
             descriptions: Arc::clone(&self.descriptions),
             stream: None,
@@ -526,7 +526,12 @@ impl Session {
 
     pub(crate) fn answer_length(&mut self) -> Result<(Header, usize), Error> {
         loop {
-            let (header, len) = self.link.receive().map_err(|broken| self.broken(broken))?;
+            // A process without its memory asks for it again and again.
+            let received = match self.start {
+                Some(_) => self.link.receive_soon(),
+                None => self.link.receive(),
+            };
+            let (header, len) = received.map_err(|broken| self.broken(broken))?;
             match header.kind() {
                 tell::NEED => self.supply(header.0[1])?,
                 tell::DIVERGED => return Err(self.diverged(&header, len)),
@@ -543,6 +548,15 @@ impl Session {
         };
         let piece = start.memory.piece(address).map_err(Error::Pages)?;
         self.send(&Header::new(ask::PAGES, [address, piece.mask]), &piece.bytes)
+    }
+
+    /// Sends pieces of memory that will be asked for.
+    fn supply_ahead(&mut self) -> Result<(), Error> {
+        let Some(start) = &self.start else { return Ok(()) };
+        for address in start.memory.needed_soon().map_err(Error::Pages)? {
+            self.supply(address)?;
+        }
+        Ok(())
     }
 
     fn text(&self, len: usize) -> String {

@@ -28,6 +28,9 @@ pub struct Snapshot {
 pub trait Memory: Debug + Send + Sync {
     /// The piece at an address.
     fn piece(&self, address: u64) -> io::Result<Piece>;
+    /// Pieces that will soon be needed, as far as anybody knows: they are sent before they are asked for, since asking takes
+    /// longer than sending.
+    fn needed_soon(&self) -> io::Result<Vec<u64>>;
 }
 
 /// What a session in the middle of an interval starts from.

@@ -221,6 +221,8 @@ fn restart(context: &mut Context, message: &socket::Message) {
     let [_, from, flags, main_offset, main_len, ..] = message.header.0;
     /// The file of another interval than the first, whose code is the code of all.
     static LATER: Lock<Option<LogFile>> = Lock::new(None);
+    // What the log has at the very start is not streamed, just as when a process begins.
+    stream::pause();
     let state = core::mem::take(&mut *STATE.lock());
     let mut left = None;
     if let Some(file) = message.descriptor {

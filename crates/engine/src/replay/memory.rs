@@ -194,7 +194,7 @@ impl Pages {
         let mut payload = ANSWER.lock();
         socket::send(Header::new(tell::NEED, [piece]), &[]);
         loop {
-            let Some(message) = socket::receive(&mut payload) else { sys::exit_group(1) };
+            let Some(message) = socket::receive_soon(&mut payload) else { sys::exit_group(1) };
             let [kind, address, mask, ..] = message.header.0;
             match kind {
                 ask::GO_ON => stream::was_read(),

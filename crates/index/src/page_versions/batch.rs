@@ -18,7 +18,7 @@ use crate::frames::fields::{BadField, Fields, put_bytes, put_number};
 use crate::frames::packing::{Packer, unpack};
 
 /// A batch is complete when it has so many bytes.
-const BATCH_SIZE: usize = 64 << 10;
+const BATCH_SIZE: usize = 16 << 10;
 
 /// The most bytes that the index and structures of a batch have, and also its words.
 const BATCH_LIMIT: usize = 16 * BATCH_SIZE;

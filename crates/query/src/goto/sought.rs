@@ -22,6 +22,7 @@ use super::{Bounds, FoundEvent, GotoContext};
 use crate::address_space::MapChange;
 use crate::language::{self, Event, EventKind, Occurrences, Pattern, Plan, Search};
 use crate::run::{Process, Run, discard};
+use crate::templates::Kind;
 use crate::trace::{Trace, TracedBlock, Writer};
 use crate::{Cancel, Error, Moment};
 
@@ -333,7 +334,7 @@ impl Sought {
         let memory = self.object.as_ref().map_or(0..u64::MAX, |object| object.memory.clone());
         let place = slice.window(process);
         let templates = &run.shared.templates;
-        let mut session = templates.streaming_session(run, process, place)?;
+        let mut session = templates.session(run, process, place, Kind::Streaming)?;
         let mut found: Vec<Candidate> = Vec::new();
         let visit = |item: &Item<'_>| {
             let Item::Block(block) = item else { return ControlFlow::Continue(()) };
@@ -360,6 +361,7 @@ impl Sought {
         };
         let until = slice.times.end;
         let streamed = session.stream_to(until, Detail::CALLS | Detail::READS, visit);
+        // Its code is not what others stream.
         discard(session);
         streamed?;
         Ok(found)

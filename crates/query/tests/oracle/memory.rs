@@ -84,7 +84,7 @@ pub struct MappedPage {
 /// Pages of the address space, by address.
 pub type Mapped = BTreeMap<u64, MappedPage>;
 
-/// The address space at a time, page by page. A forked process begins with its parent's.
+/// The address space at a time, page by page. A forked process says at its start which of its parent's pages it has.
 pub fn mapped_at(
     replayer: &Replayer,
     oracles: &HashMap<u64, Oracle>,
@@ -103,10 +103,15 @@ pub fn mapped_at(
         ControlFlow::<()>::Continue(())
     };
     let _ = replayer.recording().for_each_event(log, Stream::Code, visit).unwrap();
-    let mut mapped = match parent {
-        Some((log, time)) => mapped_at(replayer, oracles, log, time),
-        None => Mapped::new(),
+    let parents = match parent {
+        // A parent that is not indexed that far cannot be asked.
+        Some((log, time)) if oracles.get(&log).is_some_and(|parent| time <= parent.end) => {
+            mapped_at(replayer, oracles, log, time)
+        }
+        _ => Mapped::new(),
     };
+    let start_of_process = replayer.intervals(log).unwrap()[0].start;
+    let mut mapped = Mapped::new();
     for (_, row) in oracles[&log].rows.iter().take_while(|(_, row)| row.time <= time) {
         let Row::Map { kind, start, len, prot, flags, file, offset } = row.row else { continue };
         let pages = (start / PAGE * PAGE..(start + len).next_multiple_of(PAGE)).step_by(PAGE_SIZE);
@@ -122,7 +127,15 @@ pub fn mapped_at(
                 MapKind::Map => {
                     let (file, since) = (files.get(&file).cloned(), row.time);
                     let offset = offset + (page - start);
-                    mapped.insert(page, MappedPage { prot, flags, file, offset, since });
+                    let told = MappedPage { prot, flags, file, offset, since };
+                    let inherited = parents.get(&page).filter(|_| since == start_of_process);
+                    mapped.insert(
+                        page,
+                        match inherited {
+                            Some(inherited) => MappedPage { since, ..inherited.clone() },
+                            None => told,
+                        },
+                    );
                 }
                 MapKind::Move => {
                     mapped.remove(&page);

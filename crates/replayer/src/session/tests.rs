@@ -39,6 +39,7 @@ fn session_with(behave: impl FnOnce(&Fake) + Send + 'static) -> (Session, JoinHa
         process: ReplayProcess::absent(),
         stop: Stop { reason: StopReason::Time, time: START, thread: 5, pc: 1, events: 0 },
         breakpoints: Vec::new(),
+        tracking: Tracking::Off,
         start: None,
         descriptions: Arc::default(),
         stream: None,

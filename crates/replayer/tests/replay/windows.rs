@@ -62,6 +62,13 @@ impl Memory for Pages {
         }
         Ok(piece)
     }
+
+    /// Some of them: the others have to be asked for.
+    fn needed_soon(&self) -> io::Result<Vec<u64>> {
+        let mut pieces: Vec<u64> = self.0.keys().map(|page| page / PIECE * PIECE).collect();
+        pieces.dedup();
+        Ok(pieces.into_iter().step_by(2).collect())
+    }
 }
 
 impl Summary for Pages {
@@ -85,10 +92,21 @@ struct Window {
     end: End,
 }
 
-/// Runs from the start, window by window.
-fn run_through(recorded: &Recorded, place: Place, size: u64) -> Vec<Window> {
+/// Runs from the start, window by window. `kept` is the session of the interval before.
+fn run_through(
+    recorded: &Recorded,
+    place: Place,
+    size: u64,
+    kept: &mut Option<Session>,
+) -> Vec<Window> {
     let (log, interval) = (place.log, place.interval);
-    let mut session = recorded.replayer.summary_session(log, interval.number, None).unwrap();
+    let mut session = match kept.take().filter(|session| session.log() == log) {
+        Some(mut session) => {
+            session.go_to_interval(&recorded.replayer, interval.number).unwrap();
+            session
+        }
+        None => recorded.replayer.summary_session(log, interval.number, None).unwrap(),
+    };
     let mut windows = Vec::new();
     let mut pages = Pages::default();
     session.summarise(session.time(), &mut pages).unwrap();
@@ -101,19 +119,28 @@ fn run_through(recorded: &Recorded, place: Place, size: u64) -> Vec<Window> {
         let end = End { time: stop.time, registers, pages: pages.clone() };
         windows.push(Window { start, end });
         if stop.time >= interval.end || stop.time < until {
+            *kept = Some(session);
             return windows;
         }
     }
 }
 
-fn check_interval(recorded: &Recorded, place: Place, count: u64) {
+fn check_interval(recorded: &Recorded, place: Place, count: u64, kept: &mut Option<Session>) {
     let size = place.interval.instructions() / count + 1;
-    let windows = run_through(recorded, place, size);
-    for window in shuffled(windows.len()) {
+    let windows = run_through(recorded, place, size, kept);
+    let mut last: Option<Session> = None;
+    for (round, window) in shuffled(windows.len()).into_iter().enumerate() {
         let Window { start, end } = &windows[window];
         let what = format!("{place:?}, window {window}");
         let (log, interval) = (place.log, place.interval.number);
-        let mut session = recorded.replayer.session_from(log, interval, start.clone()).unwrap();
+        let mut session = match last.take().filter(|_| round % 3 > 0) {
+            // From wherever it is, forwards and backwards.
+            Some(mut session) => {
+                session.go_to_start(&recorded.replayer, interval, start.clone()).unwrap();
+                session
+            }
+            None => recorded.replayer.session_from(log, interval, start.clone()).unwrap(),
+        };
         assert_eq!(session.time(), start.snapshot.time, "{what}");
         if let Some(before) = window.checked_sub(1) {
             assert_same(
@@ -128,13 +155,15 @@ fn check_interval(recorded: &Recorded, place: Place, count: u64) {
             let found = session.read(address, PAGE_SIZE).unwrap();
             assert!(found == bytes, "{what}: page {address:#x} differs");
         }
+        last = Some(session);
     }
 }
 
 fn check(name: &str, options: &[&str]) {
     let recorded = Recorded::guest(name, options);
+    let mut kept = None;
     for place in recorded.places() {
-        check_interval(&recorded, place, 7);
+        check_interval(&recorded, place, 7, &mut kept);
     }
 }
 

@@ -109,7 +109,7 @@ impl Buffer {
 
     fn wait(&mut self) {
         static ANSWER: Lock<[u8; MAX_PAYLOAD]> = Lock::new([0; MAX_PAYLOAD]);
-        let Some(message) = socket::receive(&mut ANSWER.lock()) else { sys::exit_group(1) };
+        let Some(message) = socket::receive_soon(&mut ANSWER.lock()) else { sys::exit_group(1) };
         if message.header.kind() != ask::GO_ON {
             sys::complain(format_args!("the owner of this replay does not read its stream"));
             sys::exit_group(125);
@@ -200,6 +200,11 @@ pub fn begin(detail: u64) -> Option<bool> {
         buffer.since = time();
     }
     Some(changed)
+}
+
+/// Nothing is streamed until it begins again; code stays as it is.
+pub fn pause() {
+    ACTIVE.store(false, Ordering::Relaxed);
 }
 
 /// Hands everything over and waits until it was read.
