@@ -23,20 +23,30 @@ pub struct ObservedThread {
 #[derive(Debug, Deserialize)]
 pub struct ObservedFrame {
     pub kind: String,
+    /// Where the frame is that it has called.
+    pub callee: Option<u64>,
     pub pc: u64,
     pub function: Option<String>,
     pub file: Option<String>,
     pub line: u64,
+    /// The lines of all rows where this one begins, and right before that.
+    pub lines: Vec<u64>,
     pub registers: BTreeMap<String, Option<u64>>,
     pub variables: Option<Vec<(String, ObservedValue)>>,
     pub expressions: Vec<(String, ObservedValue)>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub struct ObservedValue {
     pub text: Option<String>,
     pub error: Option<String>,
+    /// The compiler has not kept it, or not all of it; whatever gdb makes of the rest.
+    pub lost: bool,
     pub r#trait: Option<Trait>,
+    /// It has an address.
+    pub in_memory: bool,
+    /// Where its variable is, in gdb's words.
+    pub r#where: Option<String>,
     /// The variable that an expression is made of.
     pub of: Option<String>,
 }
@@ -51,6 +61,10 @@ pub enum Trait {
     Clobbered,
     /// Values of its type take no memory.
     Empty,
+    /// Debug information does not say of all its bytes where they are.
+    Uncovered,
+    /// It is an enumeration of Rust in several places.
+    Variant,
     /// It is a parameter that the compiler has removed, whose value callers know.
     Removed,
 }
@@ -81,7 +95,11 @@ impl Gdb {
                 // Threads are those of the core file, not those that libpthread has in its lists already.
                 "-iex",
                 "set libthread-db-search-path /nonexistent",
+                // Where it fails, it says so.
+                "-iex",
+                "maint set internal-error corefile no",
             ])
+            .current_dir(place)
             .arg("-x")
             .arg(script)
             .arg(program)
@@ -97,18 +115,19 @@ impl Gdb {
         Gdb { process, questions, answers, complaints }
     }
 
-    pub fn look_at(&mut self, core: &Path) -> Observed {
+    /// What it sees in a core file; its complaints, if that is the end of it: gdb 13 fails at slices of enumerations of Rust.
+    pub fn look_at(&mut self, core: &Path) -> Result<Observed, String> {
         writeln!(self.questions.as_ref().unwrap(), "{}", core.display()).unwrap();
         loop {
             let mut line = String::new();
             if self.answers.read_line(&mut line).unwrap() == 0 {
-                let complaints = fs::read_to_string(&self.complaints).unwrap_or_default();
-                panic!("gdb has ended: {complaints}");
+                return Err(fs::read_to_string(&self.complaints).unwrap_or_default());
             }
             // Whatever else gdb says is no JSON.
             if line.starts_with("{\"threads\"") {
-                return serde_json::from_str(&line)
-                    .unwrap_or_else(|error| panic!("{error}: {line}"));
+                return Ok(
+                    serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+                );
             }
         }
     }

@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 
 pub(crate) use die::Die;
 pub use die::Spot;
-pub(crate) use names::scoped;
+pub(crate) use names::{scoped, within_scopes};
 pub(crate) use read::whole_number as constant;
 
 /// How far links are followed.

@@ -137,7 +137,7 @@ pub trait Scope {
         None
     }
 
-    /// What a pointer into no memory points to.
+    /// The whole variable that a pointer into no memory points into.
     fn value_behind(&self, _pointer: &SyntheticPointer) -> Option<Value> {
         None
     }
@@ -388,15 +388,7 @@ impl Scope for FrameScope<'_> {
     }
 
     fn value_behind(&self, pointer: &SyntheticPointer) -> Option<Value> {
-        let value = self.value_at(&pointer.target)?;
-        match u64::try_from(pointer.offset).ok()? {
-            0 => Some(value),
-            offset => {
-                // What is further in has the type of what is there.
-                let element = value.elements().map(|(element, _)| element)?;
-                Some(value.part(offset, element))
-            }
-        }
+        self.value_at(&pointer.target)
     }
 
     fn member_address(&self, spot: &Spot, object: u64) -> Option<u64> {

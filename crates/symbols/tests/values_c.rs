@@ -60,7 +60,7 @@ int stop(int argc, char **argv, struct point by_value, const struct node *list) 
     union number number = { .f = 1.5f }; struct bits bits = { 5, -3, 0x1234567890, 1, 9 };
     struct flexible *flexible = malloc(sizeof *flexible + 12); flexible->length = 3; for (int k = 0; k < 3; k++) flexible->data[k] = k * k;
     struct anonymous anonymous = { 1, { .d = 2.5 }, { 3, 't' } }; unnamed_t unnamed = { 8 };
-    struct opaque *opaque = (struct opaque *)p; wchar_t wide_text[6] = L"wide"; wchar_t wc = L'x'; wchar_t *wp = wide_text;
+    struct opaque *opaque = (struct opaque *)p; wchar_t wide_text[6] = L"wide"; wchar_t wide_runs[40] = L"ab"; wide_runs[38] = L'z'; char exact[201]; memset(exact, 'e', 200); exact[200] = 0; char padded[210]; memset(padded, 'l', 200); memset(padded + 200, 0, 10); char *spaced = malloc(300); memset(spaced, ' ', 250); memset(spaced, 's', 5); strcpy(spaced + 220, "end"); wchar_t wc = L'x'; wchar_t *wp = wide_text;
     int n = argc + 4; int vla[n]; for (int k = 0; k < n; k++) vla[k] = k * 10; int vla2[n][2]; memset(vla2, 0, sizeof vla2); vla2[1][1] = 3;
     uint8_t u8 = 66; int64_t i64 = INT64_MIN; size_t size = 123; uintptr_t ip = (uintptr_t)p; char *bad = (char *)16;
     struct point pair[2] = { { 1, 2 }, { 1, 2 } }; struct point same[12]; memset(same, 0, sizeof same);
@@ -83,6 +83,10 @@ const QUESTIONS: &[&str] = &[
     "more",
     "none",
     "wide",
+    "wide_runs",
+    "exact",
+    "padded",
+    "spaced",
     "i",
     "u",
     "l",

@@ -239,12 +239,12 @@ fn pointers_to_registers() {
         struct pair { long a, b; };
         volatile long sink;
         __attribute__((noipa)) long leaf(long x) { sink += x; return x; /* STOP */ }
-        static inline __attribute__((always_inline)) long use(struct pair *pointer, long *number) {
+        static inline __attribute__((always_inline)) long use(struct pair *pointer, long *number, unsigned char *low) {
             return leaf(1) + pointer->a + pointer->b * 3 + *number;
         }
         __attribute__((noipa)) long work(long a, long b) {
             struct pair local = { a * 7, b * 5 }; long single = a + b;
-            long result = use(&local, &single);
+            long result = use(&local, &single, (unsigned char *) &single);
             return result + leaf(local.a) + leaf(local.b) + leaf(single);
         }
         int main(int argc, char **argv) { return work(argc, argc + 1) == 0; }
@@ -258,9 +258,28 @@ fn pointers_to_registers() {
         ("pointer->a", "7"),
         ("pointer->b + 1", "11"),
         ("*number", "3"),
+        // The type is the pointer's, not the variable's.
+        ("*low", "3 '\\003'"),
     ] {
         assert_eq!(inferior.print(question).unwrap(), answer, "{question}");
     }
+}
+
+/// What a program only declares may be defined in a library.
+#[test]
+fn declarations_are_completed_by_libraries() {
+    let scene = Scene::new();
+    let library = "struct opaque { int inside; const char *name; };
+        static struct opaque object = { 12, \"object\" }; struct opaque *get(void) { return &object; }";
+    let library = scene.compile("libopaque.c", library, &["-g", "-O0", "-shared", "-fPIC"]).path;
+    let source = "typedef struct opaque handle; handle *get(void);
+        int main(void) { handle *pointer = get();
+        return pointer == 0; /* STOP */ }";
+    let program = scene.compile("main.c", source, &["-g", "-O0", library.to_str().unwrap()]);
+    let place = line_of("main.c", source, "STOP");
+    let questions = ["*pointer", "pointer->inside", "pointer->name"];
+    let inferior = Inferior::stop(&scene, &program.path, &place, 0, &questions);
+    inferior.check(&questions);
 }
 
 /// What one file only declares is shown as the file that defines it says.

@@ -19,6 +19,14 @@ enum Shape { Circle { radius: f64 }, Square(u32, u32), Nothing }
 enum Plain { First, Second = 7 }
 enum Single { Only(u8) }
 union Both { int: u32, float: f32 }
+#[derive(Clone, Copy)]
+enum Bit { First = 1, Second = 2, Third = 4 }
+union Odd { number: u8, bit: Bit }
+#[derive(Clone, Copy)]
+#[repr(u64)]
+enum Level { Low = 1, Middle = 2, Top = 1 << 63 }
+union High { number: u64, level: Level }
+struct Holder<F> { number: u32, call: F }
 static COUNTER: u64 = 41;
 mod inner { pub static mut LEVEL: i32 = -3; pub struct Deep { pub value: u16 } }
 
@@ -44,6 +52,7 @@ fn main() {
     let boxed = Box::new(point); let reference = &point; let double = &reference; let boxed_slice: Box<[u8]> = vec![1, 2].into_boxed_slice(); let boxed_str: Box<str> = "boxed".into();
     let nested = Some(Some(false)); let pair = Some((1u8, 2u16)); let both = Both { int: 0x3fc00000 }; let deep = inner::Deep { value: 12 };
     let pointer = &number as *const i32; let function = keep::<i32> as fn(&i32); let char_array = ['x', 'y']; let nan = f64::NAN;
+    let odd = Odd { number: 6 }; let high = High { number: 3 }; let holder = &Holder { number: 8, call: keep::<i32> }; let wrapping: &[std::num::Wrapping<u8>] = &[std::num::Wrapping(7)];
     let sum = point.sum(10);
     keep(&COUNTER); unsafe { inner::LEVEL += 1; }
     for value in [&number] { keep(value); }
@@ -51,6 +60,7 @@ fn main() {
     keep(&(&plain, &single, &some, &none, &some_box, &no_box, &result, &fine, &some_text, &text, &owned, &empty));
     keep(&(&points, &texts, &slice, &array, &zeroes, &boxed, &reference, &double, &boxed_slice, &boxed_str, &nested, &pair));
     keep(&(&deep, &pointer, &function, &char_array, &nan, &sum)); keep(unsafe { &both.int });
+    keep(unsafe { &odd.number }); keep(unsafe { &high.number }); keep(&(&holder, &wrapping));
 }
 "#;
 
@@ -99,7 +109,13 @@ const ANSWERS: &[(&str, &str)] = &[
     ("boxed_str", "\"boxed\""),
     ("nested", "Some(Some(false))"),
     ("pair", "Some((1, 2))"),
-    ("both", "{int = 1069547520, float = 1.5}"),
+    ("both", "Both {int: 1069547520, float: 1.5}"),
+    ("odd", "Odd {number: 6, bit: (values::Bit::Second | values::Bit::Third)}"),
+    // The enumerators are no flags if one takes the bit of the sign, as for gdb.
+    ("high", "High {number: 3, level: 3}"),
+    // A function takes no room, whatever rustc says.
+    ("*holder", "Holder {number: 8, call: <optimized out>}"),
+    ("wrapping", "[Wrapping(7)]"),
     ("deep", "Deep {value: 12}"),
     ("char_array", "[120 'x', 121 'y']"),
     ("nan", "nan(0x8000000000000)"),
@@ -144,6 +160,8 @@ fn values_look_like_rust() {
         .map(|(question, answer, ours)| format!("{question}: {answer}, not {ours:?}"))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let wrapping = inferior.print("/r wrapping").unwrap();
+    assert!(wrapping.starts_with("&[core::num::wrapping::Wrapping] {data_ptr: 0x"), "{wrapping}");
     let address = inferior.moment.registers[&7];
     assert!(inferior.print("pointer").unwrap().starts_with("(*const i32) 0x"), "{address}");
 }

@@ -116,7 +116,7 @@ impl Evaluation<'_> {
             Kind::Reference(target, _) => {
                 let target = self.scope.sized(target.follow());
                 if let Contents::Synthetic(pointer) = &value.contents {
-                    return self.scope.value_behind(pointer).ok_or_else(|| lost(node));
+                    return pointer.target_as(target, self.scope).ok_or_else(|| lost(node));
                 }
                 let address = self.plain_number(&value, node)?.to_integer() as u64;
                 Ok(Value::in_memory(target, address))
@@ -191,7 +191,8 @@ impl Evaluation<'_> {
             Kind::Pointer(target) | Kind::Reference(target, _) => {
                 let target = target.follow();
                 if let Contents::Synthetic(pointer) = &value.contents {
-                    return self.scope.value_behind(pointer).ok_or_else(|| lost(node));
+                    let target = self.scope.sized(target);
+                    return pointer.target_as(target, self.scope).ok_or_else(|| lost(node));
                 }
                 if matches!(target.strip().kind(), Kind::Void) {
                     let message = format!(

@@ -201,7 +201,7 @@ fn tagged(ty: &Type, word: &str) -> String {
 }
 
 /// The name with the namespaces and classes around it.
-pub(super) fn within_scopes(ty: &Type) -> String {
+pub(crate) fn within_scopes(ty: &Type) -> String {
     let own = ty.own_name().map_or("{unnamed}", |name| name);
     match ty.spot() {
         Some(spot) if ty.language() != Language::C => scoped(spot, own),

@@ -321,7 +321,10 @@ fn enumeration(die: &Die, spot: &Spot, language: Language) -> Enumeration {
         .collect();
     let is_signed =
         declared_signed.unwrap_or(false) || enumerators.iter().any(|(_, value)| *value < 0);
-    let is_flags = enumerators.iter().all(|(_, value)| *value >= 0 && value.count_ones() <= 1);
+    // As for gdb: with one that takes the bit of the sign they are numbers.
+    let is_flag =
+        |value: i128| (0..=i128::from(i64::MAX)).contains(&value) && value.count_ones() <= 1;
+    let is_flags = enumerators.iter().all(|(_, value)| is_flag(*value));
     let enumerators = qualified(enumerators, is_scoped, die, spot, language);
     Enumeration {
         enumerators,

@@ -48,7 +48,10 @@ impl FloatFormat {
         let fraction = mantissa & low_bits(self.fraction);
         let largest = low_bits(self.exponent);
         let bias = (largest >> 1) as i64;
-        let kind = if exponent == largest {
+        let has_leading_bit = mantissa >> self.fraction & 1 == 1;
+        let kind = if self.explicit && has_leading_bit != (exponent != 0) {
+            Class::Invalid
+        } else if exponent == largest {
             if fraction == 0 { Class::Infinite } else { Class::NotANumber(fraction) }
         } else {
             let implied = if self.explicit || exponent == 0 { 0 } else { 1u128 << self.fraction };
@@ -65,6 +68,7 @@ impl FloatFormat {
         match parts.kind {
             Class::Infinite => format!("{sign}inf"),
             Class::NotANumber(fraction) => format!("{sign}nan({fraction:#x})"),
+            Class::Invalid => "<invalid float value>".to_string(),
             Class::Finite { mantissa: 0, .. } => format!("{sign}0"),
             Class::Finite { mantissa, power } => {
                 let digits = Digits::of(mantissa, power);
@@ -78,7 +82,7 @@ impl FloatFormat {
         let parts = self.parts(bits);
         let magnitude = match parts.kind {
             Class::Infinite => f64::INFINITY,
-            Class::NotANumber(_) => f64::NAN,
+            Class::NotANumber(_) | Class::Invalid => f64::NAN,
             Class::Finite { mantissa, power } => scaled(mantissa, power),
         };
         if parts.is_negative { -magnitude } else { magnitude }
@@ -118,7 +122,12 @@ struct Parts {
 enum Class {
     Infinite,
     NotANumber(u128),
-    Finite { mantissa: u128, power: i64 },
+    /// The leading bit is stored, and is not what the exponent asks for: the processor refuses most of these.
+    Invalid,
+    Finite {
+        mantissa: u128,
+        power: i64,
+    },
 }
 
 /// A number in decimal: 0.DIGITS times ten to the `point`.
@@ -256,6 +265,24 @@ mod tests {
         // The largest.
         let bits = 0x7ffe_ffff_ffff_ffff_ffff;
         assert_eq!(FloatFormat::EXTENDED.show(bits), "1.18973149535723176502e+4932");
+    }
+
+    #[test]
+    fn extended_numbers_whose_leading_bit_is_wrong_are_none() {
+        for (bits, shown) in [
+            // An unnormal, a pseudo-infinity, a pseudo-NaN, a pseudo-denormal.
+            (0x3fff_0ccc_cccc_cccc_cccd_u128, "<invalid float value>"),
+            (0xffff_0000_0000_0000_0000, "<invalid float value>"),
+            (0x7fff_0000_0000_0000_0001, "<invalid float value>"),
+            (0x0000_8000_0000_0000_0000, "<invalid float value>"),
+            (0x8000_0000_0000_0000_0000, "-0"),
+            (0x0000_0000_0000_0000_0001, "3.64519953188247460253e-4951"),
+            (0x7fff_8000_0000_0000_0000, "inf"),
+            (0x7fff_c000_0000_0000_0000, "nan(0x4000000000000000)"),
+        ] {
+            assert_eq!(FloatFormat::EXTENDED.show(bits), shown, "{bits:#x}");
+        }
+        assert!(FloatFormat::EXTENDED.to_f64(0x3fff_0ccc_cccc_cccc_cccd).is_nan());
     }
 
     #[test]

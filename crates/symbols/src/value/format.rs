@@ -11,7 +11,7 @@ mod sequences;
 
 use std::sync::Arc;
 
-use crate::types::{Kind, Language, RecordKind, Type};
+use crate::types::{Kind, Language, Record, Type};
 use crate::value::containers::{self, Container};
 use crate::value::parts::{Label, Part};
 use crate::value::{Absent, Contents, Value};
@@ -122,6 +122,22 @@ struct Writer<'a> {
     text: String,
 }
 
+/// The name of a type of Rust without what stands in angle brackets: `&[MaybeUninit]` for `&[MaybeUninit<u8>]`.
+fn without_parameters(name: &str) -> String {
+    let mut depth = 0usize;
+    let mut last = ' ';
+    let mut is_kept = |letter: char| {
+        // The arrow of a function's result closes nothing.
+        let closes = letter == '>' && last != '-';
+        depth += usize::from(letter == '<');
+        let is_kept = depth == 0;
+        depth = depth.saturating_sub(usize::from(closes));
+        last = letter;
+        is_kept
+    };
+    name.chars().filter(|&letter| is_kept(letter)).collect()
+}
+
 impl Writer<'_> {
     fn push(&mut self, text: &str) {
         if !self.is_full() {
@@ -157,6 +173,13 @@ impl Writer<'_> {
     }
 
     fn outermost_reference(&mut self, value: &Value, target: Type) {
+        if let Contents::Synthetic(pointer) = &value.contents {
+            self.push("<synthetic pointer>: ");
+            return match pointer.target_as(target, self.scope) {
+                Some(referred) => self.value(&referred, 0),
+                None => self.absent(Absent::OptimizedOut),
+            };
+        }
         let referred = match value.number(self.scope.machine()) {
             Ok(Some(address)) => Value::in_memory(target, address.to_integer() as u64),
             Ok(None) => return self.push("<error: a reference that is no address>"),
@@ -189,9 +212,7 @@ impl Writer<'_> {
         let ty = value.ty.strip();
         match ty.kind() {
             Kind::Array { .. } => self.array(value, depth),
-            Kind::Record(record)
-                if ty.language() == Language::Rust && record.kind != RecordKind::Union =>
-            {
+            Kind::Record(_) if ty.language() == Language::Rust => {
                 self.rust_record(value, &ty, depth);
             }
             Kind::Record(record) if record.is_declaration => self.push("<incomplete type>"),
@@ -310,17 +331,28 @@ impl Writer<'_> {
                     }
                     None => self.push("<optimized out>"),
                 },
-                None => self.push("<unknown variant>"),
+                None => self.unknown_variant(value, record),
             };
         }
         self.rust_fields(value, ty, ty.own_name(), depth);
     }
 
+    /// No variant is meant, or it cannot be read which one.
+    fn unknown_variant(&mut self, value: &Value, record: &Record) {
+        let discriminant = record.variants.as_ref().and_then(|all| all.discriminant.as_ref());
+        let number = discriminant
+            .and_then(|discriminant| value.member_value(discriminant, self.scope))
+            .map(|number| number.number(self.scope.machine()));
+        match number {
+            Some(Err(absent)) => self.absent(absent),
+            _ => self.push("<unknown variant>"),
+        }
+    }
+
     fn rust_fields(&mut self, value: &Value, ty: &Type, name: Option<&Arc<str>>, depth: usize) {
-        let name = name.map_or("", |name| name);
-        let name = name.split_once('<').map_or(name, |(name, _)| name);
+        let name = without_parameters(name.map_or("", |name| name));
         if !name.starts_with('(') {
-            self.push(name);
+            self.push(&name);
         }
         let parts = value.with_type(ty.clone()).record_parts(self.scope);
         if parts.is_empty() {

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use crate::types::{
-    Count, Kind, Member, MemberKind, NESTING_LIMIT, Record, Type, VISITS_LIMIT, Variant, visit,
+    Count, Kind, Language, Member, MemberKind, NESTING_LIMIT, Record, Type, VISITS_LIMIT, Variant,
+    visit,
 };
-use crate::value::{Value, scalar};
+use crate::value::{SyntheticPointer, Value, scalar};
 use crate::variables::Scope;
 
 /// A part of a record.
@@ -62,6 +63,9 @@ impl Value {
     pub(crate) fn member_value(&self, member: &Member, scope: &dyn Scope) -> Option<Value> {
         let ty = member.ty.follow();
         match &member.kind {
+            MemberKind::At(offset) if self.is_beyond(*offset, &ty) => {
+                Some(Value::optimized_out(ty))
+            }
             MemberKind::At(offset) | MemberKind::Base(offset) => {
                 Some(self.part(*offset, scope.sized(ty)))
             }
@@ -72,6 +76,14 @@ impl Value {
             }
             MemberKind::Static(spot) => scope.value_at(spot),
         }
+    }
+
+    /// Whether a member lies behind the end of this record. rustc says of functions in records that they are pointers, but
+    /// they take no room.
+    fn is_beyond(&self, offset: u64, member: &Type) -> bool {
+        let end = member.size().map_or(Some(0), |size| offset.checked_add(size));
+        self.ty.language() == Language::Rust
+            && self.ty.size().is_some_and(|size| end.is_none_or(|end| end > size))
     }
 
     /// A member by name, also of bases and of members without a name.
@@ -140,6 +152,19 @@ impl Value {
                 Some((element.follow(), count))
             }
             _ => None,
+        }
+    }
+}
+
+impl SyntheticPointer {
+    /// What it points to: the type is the pointer's, not that of the variable there.
+    pub(crate) fn target_as(&self, ty: Type, scope: &dyn Scope) -> Option<Value> {
+        let variable = scope.value_behind(self)?;
+        let offset = u64::try_from(self.offset).ok()?;
+        match ty.size() {
+            Some(1..) => Some(variable.part(offset, ty)),
+            // What has no size is what is there.
+            _ => (offset == 0).then_some(variable),
         }
     }
 }

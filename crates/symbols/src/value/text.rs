@@ -70,6 +70,7 @@ pub(crate) fn quoted(bytes: &[u8], width: Width, limit: usize, goes_on: bool) ->
     text
 }
 
+/// The prefix says of all runs, at the first of them, how wide the characters are.
 fn quote_runs(runs: &[(Unit, usize)], width: Width) -> String {
     let mut text = String::new();
     let mut is_open = false;
@@ -80,20 +81,14 @@ fn quote_runs(runs: &[(Unit, usize)], width: Width) -> String {
                 text.push('"');
             }
             is_open = false;
-            if !text.is_empty() {
-                text.push_str(", ");
-            }
-            text.push_str(width.prefix);
+            text.push_str(if text.is_empty() { width.prefix } else { ", " });
             text.push('\'');
             push_escaped(&mut text, unit, '\'', false);
             text.push_str(&format!("' <repeats {length} times>"));
             continue;
         }
         if !is_open {
-            if !text.is_empty() {
-                text.push_str(", ");
-            }
-            text.push_str(width.prefix);
+            text.push_str(if text.is_empty() { width.prefix } else { ", " });
             text.push('"');
             is_open = true;
             after_escape = false;

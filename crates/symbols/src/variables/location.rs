@@ -8,7 +8,9 @@ use gimli::{AttributeValue, Expression, Location, Reader as _};
 
 use super::FrameScope;
 use crate::debug_info::{Bytes, EntryKind};
-use crate::types::{Count, DEPTH_LIMIT, Die, Kind, Link, Spot, Type, scoped};
+use crate::types::{
+    Count, DEPTH_LIMIT, Die, Kind, Link, RecordKind, Spot, Type, scoped, within_scopes,
+};
 use crate::value::Value;
 use evaluation::Evaluation;
 
@@ -115,7 +117,7 @@ impl<'a> FrameScope<'a> {
         }
     }
 
-    /// A type with the counts that its arrays have in this frame.
+    /// A type as it is in this frame: arrays have their counts, and what is only declared its definition.
     pub(super) fn sized_type(&self, ty: Type) -> Type {
         self.sized_within(ty, DEPTH_LIMIT / 4)
     }
@@ -127,15 +129,26 @@ impl<'a> FrameScope<'a> {
                 let element = element.follow();
                 let inner = self.sized_within(element.clone(), depth);
                 match count {
+                    // Without its count it has no size either.
                     Count::Computed(computed) => {
-                        inner.array(self.count_of(&computed.subrange).unwrap_or(0))
+                        self.count_of(&computed.subrange).map_or(ty, |count| inner.array(count))
                     }
                     Count::Known(count) if inner.size() != element.size() => inner.array(*count),
                     _ => ty,
                 }
             }
+            Kind::Record(record) if record.is_declaration => {
+                self.defined_elsewhere(&ty.strip(), record.kind).unwrap_or(ty)
+            }
             _ => ty,
         }
+    }
+
+    /// The definition, in another file, of a type that its own file only declares: `DIR` is defined in the C library alone.
+    fn defined_elsewhere(&self, declared: &Type, kind: RecordKind) -> Option<Type> {
+        let tag = if kind == RecordKind::Union { "union" } else { "struct" };
+        let path = within_scopes(declared);
+        self.find_type(Some(tag), &path).filter(|found| within_scopes(found) == path)
     }
 
     fn count_of(&self, subrange: &Spot) -> Option<u64> {

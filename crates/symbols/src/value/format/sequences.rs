@@ -128,8 +128,10 @@ impl Writer<'_> {
             .chunks_exact(width.bytes)
             .rev()
             .take_while(|unit| unit.iter().all(|&byte| byte == 0));
-        let before = bytes.len() / width.bytes - trailing.count();
-        before >= self.options.elements
+        let zeroes = trailing.count();
+        let before = bytes.len() / width.bytes - zeroes;
+        // The one zero that ends a text of just that length is none of it.
+        before > self.options.elements || before == self.options.elements && zeroes > 1
     }
 
     /// A string in memory up to its zero.
@@ -144,7 +146,10 @@ impl Writer<'_> {
             if let Some(zero) = zero {
                 step.truncate(zero * width.bytes);
                 bytes.extend(step);
-                let shown = text::quoted(&bytes, width, self.options.elements, false);
+                // Neither is a repetition counted further than is shown.
+                let goes_on = bytes.len() > limit;
+                bytes.truncate(limit);
+                let shown = text::quoted(&bytes, width, self.options.elements, goes_on);
                 return self.push(&shown);
             }
             bytes.extend(step);
