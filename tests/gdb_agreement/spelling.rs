@@ -47,7 +47,18 @@ pub fn value_without_slices(text: &str) -> String {
     {
         result = format!("{before}{after}");
     }
-    value(&without_elements(&result))
+    value(&without_elements(&without_addresses_of_slices(&result)))
+}
+
+/// `&[T]` for `&[T] 0x1234`: gdb shows where a slice is that is longer than memory can be.
+fn without_addresses_of_slices(text: &str) -> String {
+    let mut parts = text.split("] 0x");
+    let mut result = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        result.push(']');
+        result.push_str(part.trim_start_matches(|letter: char| letter.is_ascii_hexdigit()));
+    }
+    result
 }
 
 /// `&[T]` for `&[T] [1, 2]`.

@@ -12,15 +12,13 @@ use object::{LittleEndian, Object, ObjectSection};
 use crate::elf::{Elf, section, string_at};
 use crate::functions::{Functions, RawSymbol};
 
-/// Where linkers put stubs.
-const SECTIONS: [&str; 3] = [".plt", ".plt.sec", ".plt.got"];
+/// Where linkers put stubs, and at multiples of what they begin there: behind its jump a stub may have what binds its
+/// function at the first call.
+const SECTIONS: [(&str, usize); 3] = [(".plt", 16), (".plt.sec", 16), (".plt.got", 8)];
 
 /// `jmp *displacement(%rip)`
 const JUMP: [u8; 2] = [0xff, 0x25];
 const JUMP_LENGTH: usize = 6;
-
-/// Stubs begin at multiples of this; those of `.plt.got` are that long, the others twice.
-const ALIGNMENT: usize = 8;
 
 /// The stubs of a file.
 pub(crate) fn stubs(elf: &Elf) -> Functions {
@@ -29,11 +27,11 @@ pub(crate) fn stubs(elf: &Elf) -> Functions {
         return Functions::default();
     }
     let mut found = Vec::new();
-    for name in SECTIONS {
+    for (name, alignment) in SECTIONS {
         let (Some(header), Some(code)) = (elf.section_by_name(name), section(elf, name)) else {
             continue;
         };
-        find_stubs(&code, header.address(), &slots, &mut found);
+        find_stubs(&code, header.address(), alignment, &slots, &mut found);
     }
     Functions::new(found.iter().map(|(address, size, name): &(u64, u64, Vec<u8>)| RawSymbol {
         address: *address,
@@ -48,6 +46,7 @@ pub(crate) fn stubs(elf: &Elf) -> Functions {
 fn find_stubs(
     code: &[u8],
     start: u64,
+    alignment: usize,
     slots: &HashMap<u64, Vec<u8>>,
     found: &mut Vec<(u64, u64, Vec<u8>)>,
 ) {
@@ -63,8 +62,8 @@ fn find_stubs(
             continue;
         };
         // In front of the jump there may be `endbr64`, behind it what fills the stub.
-        let first = (at - at % ALIGNMENT).max(stub);
-        stub = (at + JUMP_LENGTH).next_multiple_of(ALIGNMENT);
+        let first = (at - at % alignment).max(stub);
+        stub = (at + JUMP_LENGTH).next_multiple_of(alignment);
         found.push((start.wrapping_add(first as u64), (stub - first) as u64, name.clone()));
     }
 }

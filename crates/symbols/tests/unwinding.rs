@@ -337,7 +337,7 @@ fn code_of_rust_is_unwound_at_every_instruction() {
 #[test]
 fn frame_pointers_do_where_there_are_no_tables() {
     let scene = Scene::new();
-    let options = ["-O0", "-fno-asynchronous-unwind-tables", "-Wl,-z,now"];
+    let options = ["-O0", "-fno-asynchronous-unwind-tables", "-Wl,-z,now", "-DWITHOUT_FRAME"];
     let program = scene.compile("stepped.c", SOURCE, &options);
     check(&scene, &program, "main", 2000, Compared::Addresses);
 }

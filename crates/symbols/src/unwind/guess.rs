@@ -143,8 +143,19 @@ fn untouched_stack(
     match address - start {
         passed if passed <= first => Some(sp),
         passed if passed == first + 1 && prologue[first as usize] == PUSH_RBP => sp.checked_add(8),
-        _ => None,
+        // A function that needs no stack has no frame pointer of its own either: there is that of its caller.
+        _ => calls(machine, word(machine, sp)?, start.wrapping_add(module.bias)).then_some(sp),
     }
+}
+
+/// Whether what ends at an address is a call of a function.
+fn calls(machine: &dyn Machine, address: u64, function: u64) -> bool {
+    let mut code = [0; 5];
+    if !machine.read(address.wrapping_sub(5), &mut code) {
+        return false;
+    }
+    let [0xe8, distance @ ..] = code else { return false };
+    address.wrapping_add_signed(i32::from_le_bytes(distance).into()) == function
 }
 
 /// The caller of a function that has changed nothing, or only pushed the frame pointer.

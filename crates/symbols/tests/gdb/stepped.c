@@ -67,6 +67,16 @@ void handler(int number) {
     sink += leaf(number) + inner(number);
 }
 
+#ifdef WITHOUT_FRAME
+// It has neither tables nor a frame: the frame pointer is its caller's.
+asm(".type without_frame, @function\n"
+    "without_frame: lea 1(%rdi), %eax\nnop\nadd $2, %eax\nret\n"
+    ".size without_frame, . - without_frame");
+int without_frame(int x);
+#else
+#define without_frame leaf
+#endif
+
 int main(int argc, char **argv) {
     int numbers[4] = {4, 2, 3, argc};
     sink += recursive(3);
@@ -74,6 +84,7 @@ int main(int argc, char **argv) {
     sink += with_room(argc * 64);
     sink += many(1, 2, 3, 4, argc, 6, 7, 8);
     sink += passes_on(argc);
+    sink += without_frame(argc);
     struct sigaction action = {.sa_handler = handler};
     sigaction(SIGUSR1, &action, NULL);
     stack_t stack = {.ss_sp = other_stack, .ss_size = sizeof other_stack};
