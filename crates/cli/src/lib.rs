@@ -21,6 +21,7 @@ pub mod index;
 pub mod info;
 pub mod launch;
 pub mod listing;
+pub mod logs;
 pub mod message;
 pub mod output;
 pub mod packing;

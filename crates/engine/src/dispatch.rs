@@ -325,11 +325,9 @@ fn resume(context: &mut Context, mut from: From) {
                     context.trap_armed = true;
                     context.stepped_pc = pc;
                     context.step_begun = false;
-                    context.stepping = 1;
-                    context.registers.rflags |= signals::TRAP_FLAG;
                 }
-                if arrived {
-                    // To the next place where the guest's state is complete.
+                if context.guest_trap_flag || arrived {
+                    // What has arrived waits for the next place where the guest's state is complete.
                     context.stepping = 1;
                     context.registers.rflags |= signals::TRAP_FLAG;
                 }

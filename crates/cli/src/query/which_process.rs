@@ -1,12 +1,11 @@
 //! Which process a question is about.
 
 use anyhow::{Result, bail};
-use retro_abi::channel::{Origin, Stream};
+use retro_abi::channel::Stream;
 use retro_abi::log::Event;
 use retro_recording::{Process, ProcessEnd, Recording};
 
-/// Processes that an error names.
-const NAMED: usize = 20;
+use crate::logs;
 
 /// Signals that a process gets for what it did itself.
 const CRASHES: [i32; 7] = [
@@ -25,21 +24,12 @@ fn is_crash(signal: u64) -> bool {
 
 /// The log with a number, or of the process with that id.
 pub fn named(recording: &Recording, number: u64) -> Result<u64> {
-    if recording.process(number).is_some() {
-        return Ok(number);
-    }
-    let logs: Vec<u64> = (recording.processes().iter())
-        .filter(|process| u64::from(process.summary.pid) == number)
-        .map(|process| process.summary.log)
-        .collect();
+    let logs = logs::with_number(recording, number)?;
     match logs[..] {
         [log] => Ok(log),
-        [] => {
-            bail!("no log or process {number} in this recording; it has {}", known(recording, &[]))
-        }
         _ => bail!(
             "process {number} has executed several programs, each with a log: choose with --process from {}",
-            known(recording, &logs)
+            logs::in_words(recording, &logs)
         ),
     }
 }
@@ -53,26 +43,6 @@ pub fn likeliest(recording: &Recording) -> Result<u64> {
         Some(process) => Ok(process.summary.log),
         None => bail!("this recording has no processes"),
     }
-}
-
-/// Logs in words; all if none are given.
-fn known(recording: &Recording, logs: &[u64]) -> String {
-    let mut wanted = (recording.processes().iter())
-        .filter(|process| logs.is_empty() || logs.contains(&process.summary.log))
-        .map(|process| {
-            let summary = &process.summary;
-            let how = match summary.origin {
-                Some(Origin::Exec) => ", executed",
-                Some(Origin::Fork) => ", child",
-                _ => "",
-            };
-            format!("{} (pid {}{how})", summary.log, summary.pid)
-        });
-    let mut names: Vec<String> = wanted.by_ref().take(NAMED).collect();
-    if wanted.next().is_some() {
-        names.push("...".to_string());
-    }
-    names.join(", ")
 }
 
 fn crashed(recording: &Recording, process: &Process) -> bool {

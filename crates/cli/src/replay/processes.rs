@@ -1,13 +1,10 @@
 //! Which process and which part of its time a replay is about.
 
 use anyhow::{Result, bail};
-use retro_abi::channel::Origin;
-use retro_recording::{Process, Recording};
+use retro_recording::Recording;
 
 use crate::arguments::ReplayOptions;
-
-/// Processes that an error names.
-const NAMED: usize = 20;
+use crate::logs;
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +21,7 @@ impl Wanted {
     /// What the options ask for. Times are those of one log, so that bounds and traces need one.
     pub fn new(recording: &Recording, options: &ReplayOptions) -> Result<Wanted> {
         let logs = match options.process {
-            Some(number) => logs_of(recording, number)?,
+            Some(number) => logs::with_number(recording, number)?,
             None => Vec::new(),
         };
         let is_bounded = options.from.is_some() || options.to.is_some();
@@ -50,20 +47,6 @@ impl Wanted {
     }
 }
 
-fn logs_of(recording: &Recording, number: u64) -> Result<Vec<u64>> {
-    if recording.process(number).is_some() {
-        return Ok(vec![number]);
-    }
-    let logs: Vec<u64> = (recording.processes().iter())
-        .filter(|process| u64::from(process.summary.pid) == number)
-        .map(|process| process.summary.log)
-        .collect();
-    if logs.is_empty() {
-        bail!("no log or process {number} in this recording; it has {}", known(recording, &[]));
-    }
-    Ok(logs)
-}
-
 fn one_log(recording: &Recording, logs: &[u64], options: &ReplayOptions) -> Result<u64> {
     let candidates: Vec<u64> = match logs {
         [] => recording.processes().iter().map(|process| process.summary.log).collect(),
@@ -77,30 +60,8 @@ fn one_log(recording: &Recording, logs: &[u64], options: &ReplayOptions) -> Resu
                 if options.trace.is_empty() { "--from and --to need" } else { "--trace needs" };
             bail!(
                 "{what} one process, and there are several: choose with --process from {}",
-                known(recording, &candidates)
+                logs::in_words(recording, &candidates)
             )
         }
     }
-}
-
-/// Logs in words; all if none are given.
-fn known(recording: &Recording, logs: &[u64]) -> String {
-    let wanted: Vec<&Process> = (recording.processes().iter())
-        .filter(|process| logs.is_empty() || logs.contains(&process.summary.log))
-        .collect();
-    let mut names: Vec<String> = (wanted.iter().take(NAMED))
-        .map(|process| {
-            let summary = &process.summary;
-            let how = match summary.origin {
-                Some(Origin::Exec) => ", executed",
-                Some(Origin::Fork) => ", child",
-                _ => "",
-            };
-            format!("{} (pid {}{how})", summary.log, summary.pid)
-        })
-        .collect();
-    if wanted.len() > NAMED {
-        names.push("...".to_string());
-    }
-    names.join(", ")
 }
