@@ -23,6 +23,8 @@ mod query;
 mod query_errors;
 #[path = "cli/query_programs.rs"]
 mod query_programs;
+#[path = "cli/query_steps.rs"]
+mod query_steps;
 #[path = "cli/recordings.rs"]
 mod recordings;
 #[path = "cli/replay.rs"]

@@ -339,37 +339,6 @@ fn sources_are_shown_and_found_elsewhere() {
 }
 
 #[test]
-fn steps_go_both_ways_and_remember_where_they_are() {
-    let recorded =
-        Recorded::new("query-steps", "crash.c", CRASH, &["cc", "-g", "-O0", "-fno-builtin"]);
-    let calls = recorded.objects(&["calls", "add"]);
-    let entry = calls[2]["time"].to_string();
-    assert!(recorded.complaint(&["print", "total", "--at", "last"]).contains("no last result"));
-    let first = recorded.object(&["step", "--at", &entry]);
-    assert_eq!(first["line"], line_of(CRASH, "total += left"));
-    let second = recorded.object(&["step"]);
-    assert_eq!(second["line"], line_of(CRASH, "return left + right"));
-    let back = recorded.object(&["step", "--reverse"]);
-    assert_eq!(back, first);
-    assert_eq!(recorded.object(&["bt", "--at", "last"])["frames"][0]["line"], first["line"]);
-    let out = recorded.object(&["step", "--out"]);
-    assert_eq!(out["function"], "main");
-    assert!(out["time"].as_u64() > second["time"].as_u64());
-    let called = recorded.object(&["step", "--out", "--reverse", "--at", &entry]);
-    assert_eq!(called["function"], "main");
-    let instruction = recorded.object(&["step", "--instruction", "-n", "3", "--at", "1000"]);
-    assert_eq!(instruction["time"], 1003);
-    let over =
-        recorded.object(&["step", "--over", "--instruction", "--at", &called["time"].to_string()]);
-    assert_eq!(over["function"], "main");
-    assert!(
-        recorded.complaint(&["step", "--at", "end", "--instruction"]).contains("no instruction")
-    );
-    let text = recorded.ask(&["step", "--at", &entry]);
-    assert!(text.contains("add at crash.c:") && text.contains("total += left * right;"), "{text}");
-}
-
-#[test]
 fn queries_lead_to_moments() {
     let recorded =
         Recorded::new("query-goto", "crash.c", CRASH, &["cc", "-g", "-O0", "-fno-builtin"]);

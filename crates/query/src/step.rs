@@ -3,15 +3,14 @@
 //! Steps are of one thread: what others do in between is passed over. A moment of a thread is in front of one of its
 //! instructions. Over a call means to where it returns to, which the call tree knows without looking at what lies between.
 //!
-//! Lines are as gdb has them: a step forwards ends where the code of another line begins, and one backwards ends where the
-//! code of the line that was executed before begins. Functions without lines are passed over.
+//! Steps by lines are in [`lines`].
 
-use std::collections::HashMap;
+mod lines;
+
 use std::sync::Arc;
 
 use retro_index::events::RowClass;
 use retro_replayer::Ending;
-use retro_symbols::LineRange;
 
 use crate::run::{Process, Run, WindowRef};
 use crate::trace::Trace;
@@ -58,9 +57,7 @@ impl Run {
                     .map(|cursor| cursor.time)
             }
             (_, Unit::Line) => {
-                let lines = Lines { run: self, log: from.log, known: HashMap::new() };
-                LineStep { run: self, process: &process, thread, calls, cancel, lines }
-                    .step(from, direction)?
+                lines::LineStep::new(self, &process, thread, calls, cancel).step(from, direction)?
             }
         };
         Ok(found.map(|time| Moment { time, ..from }))
@@ -198,6 +195,7 @@ impl Run {
 }
 
 /// An instruction of a thread.
+#[derive(Clone)]
 struct Cursor<'a> {
     run: &'a Run,
     process: &'a Process,
@@ -266,145 +264,5 @@ impl<'a> Cursor<'a> {
         }
         self.time = time;
         Ok(())
-    }
-}
-
-/// The lines of addresses, as far as they were asked for.
-struct Lines<'a> {
-    run: &'a Run,
-    log: u64,
-    known: HashMap<u64, Option<Arc<LineRange>>>,
-}
-
-impl Lines<'_> {
-    fn of(&mut self, time: u64, pc: u64) -> Option<Arc<LineRange>> {
-        let (run, log) = (self.run, self.log);
-        let known = self.known.entry(pc);
-        let line =
-            known.or_insert_with(|| run.symbols().line_ranges_around(log, time, pc).map(Arc::new));
-        line.clone()
-    }
-}
-
-/// A step by lines.
-struct LineStep<'a> {
-    run: &'a Run,
-    process: &'a Process,
-    thread: u32,
-    calls: Calls,
-    cancel: &'a Cancel,
-    lines: Lines<'a>,
-}
-
-fn is_same_line(one: &LineRange, other: &LineRange) -> bool {
-    one.source == other.source
-}
-
-impl<'a> LineStep<'a> {
-    fn step(&mut self, from: Moment, direction: Direction) -> Result<Option<u64>, Error> {
-        let Some(cursor) = Cursor::at(self.run, self.process, self.thread, from.time)? else {
-            return Ok(None);
-        };
-        match direction {
-            Direction::Forward => self.forward(cursor, from.time),
-            Direction::Backward => self.backward(cursor, from.time),
-        }
-    }
-
-    fn line(&mut self, cursor: &Cursor<'_>) -> Option<Arc<LineRange>> {
-        self.lines.of(cursor.time, cursor.pc()?)
-    }
-
-    /// One instruction; calls of functions without lines are passed over.
-    fn instruction(
-        &mut self,
-        cursor: Cursor<'a>,
-        from: u64,
-        direction: Direction,
-    ) -> Result<Option<Cursor<'a>>, Error> {
-        self.cancel.check()?;
-        let was = cursor.time;
-        let stepped = self.run.step_instruction(Some(cursor), from, self.calls, direction)?;
-        let Some(cursor) = stepped else { return Ok(None) };
-        if self.calls == Calls::Over || self.line(&cursor).is_some() {
-            return Ok(Some(cursor));
-        }
-        // Somewhere without lines: out of it again, if it was called from here.
-        match direction {
-            Direction::Forward => {
-                let entered = cursor.time == was + 1 && {
-                    let before = self.run.trace(self.process, self.process.window_of(was)?)?;
-                    let block = before.block_with(was);
-                    block
-                        .is_some_and(|block| block.ending == Ending::Call && block.end() == was + 1)
-                };
-                if !entered {
-                    return Ok(Some(cursor));
-                }
-                let call = Moment { log: self.process.log, time: was };
-                let Some(end) = self.run.return_of_call(call, self.thread)? else {
-                    return Ok(None);
-                };
-                let mut cursor = cursor;
-                Ok(cursor.move_to_next(end.time + 1)?.then_some(cursor))
-            }
-            Direction::Backward => {
-                if cursor.ending() != Some(Ending::Return) {
-                    return Ok(Some(cursor));
-                }
-                let Some(call) = self.run.call_of_return(cursor.moment(), self.thread)? else {
-                    return Ok(Some(cursor));
-                };
-                let mut cursor = cursor;
-                Ok(cursor.move_to_next(call.time)?.then_some(cursor))
-            }
-        }
-    }
-
-    fn forward(&mut self, cursor: Cursor<'a>, from: u64) -> Result<Option<u64>, Error> {
-        let first = self.line(&cursor);
-        let (mut cursor, mut from) = (cursor, from);
-        let mut depth = 0i64;
-        loop {
-            let ending = (cursor.time == from).then(|| cursor.ending()).flatten();
-            let Some(next) = self.instruction(cursor, from, Direction::Forward)? else {
-                return Ok(None);
-            };
-            cursor = next;
-            match ending {
-                Some(Ending::Call) if cursor.time == from + 1 => depth += 1,
-                Some(Ending::Return) => depth -= 1,
-                _ => {}
-            }
-            from = cursor.time;
-            let Some(line) = self.line(&cursor) else { continue };
-            let begins = cursor.pc() == Some(line.range.start);
-            let is_new =
-                first.as_ref().is_none_or(|first| !is_same_line(first, &line)) || depth > 0;
-            if begins && is_new {
-                return Ok(Some(cursor.time));
-            }
-        }
-    }
-
-    fn backward(&mut self, cursor: Cursor<'a>, from: u64) -> Result<Option<u64>, Error> {
-        let here = (cursor.time == from).then(|| self.line(&cursor)).flatten();
-        let begins = |cursor: &Cursor<'_>, line: &LineRange| cursor.pc() == Some(line.range.start);
-        // In the middle of a line, to where it begins; at its beginning, to where the one before begins.
-        let mut target = here.filter(|line| !begins(&cursor, line));
-        let (mut cursor, mut from) = (cursor, from);
-        loop {
-            let Some(next) = self.instruction(cursor, from, Direction::Backward)? else {
-                return Ok(None);
-            };
-            cursor = next;
-            from = cursor.time;
-            let Some(line) = self.line(&cursor) else { continue };
-            let is_target = target.as_ref().is_none_or(|target| is_same_line(target, &line));
-            if begins(&cursor, &line) && is_target {
-                return Ok(Some(cursor.time));
-            }
-            target = Some(line);
-        }
     }
 }

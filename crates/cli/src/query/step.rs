@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow};
 use retro_query::language::TimePoint;
-use retro_query::{Calls, Direction, Moment, Unit};
+use retro_query::{Calls, Direction, Unit};
 
 use super::landing;
 use super::question::{Question, told};
@@ -32,23 +32,12 @@ pub fn step(options: &StepOptions) -> Result<Completeness> {
     let direction = if options.reverse { Direction::Backward } else { Direction::Forward };
     let cancel = question.cancel();
     for _ in 0..options.count {
-        let calls = match unit == Unit::Line && !has_line(&question, moment, thread)? {
-            // As gdb does it: where there are no lines, they begin again where the function returns to.
-            true => Calls::Out,
-            false => calls,
-        };
         let next =
             question.run.step(moment, thread, unit, calls, direction, &cancel).map_err(told)?;
         moment = next.ok_or_else(|| no_further(moment.time, thread, options))?;
     }
     landing::land(&mut question, moment, Some(thread))?;
     Ok(Completeness::Whole)
-}
-
-/// Whether a thread is in a source line.
-fn has_line(question: &Question, moment: Moment, thread: u32) -> Result<bool> {
-    let pc = question.run.registers(moment, Some(thread)).map_err(told)?.pc();
-    Ok(question.run.symbols().line_ranges_around(moment.log, moment.time, pc).is_some())
 }
 
 fn no_further(time: u64, thread: u32, options: &StepOptions) -> anyhow::Error {
@@ -59,5 +48,9 @@ fn no_further(time: u64, thread: u32, options: &StepOptions) -> anyhow::Error {
         (_, true) => "no instruction",
         _ => "no source line",
     };
-    anyhow!("thread {thread} has {what} {side} time {}", grouped(time))
+    let hint = match options.out || options.instruction {
+        true => "",
+        false => "; `--instruction` steps through code without debug information",
+    };
+    anyhow!("thread {thread} has {what} {side} time {}{hint}", grouped(time))
 }
