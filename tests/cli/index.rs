@@ -266,10 +266,8 @@ fn what_is_closed_is_indexed_while_the_program_runs() {
     let mut command = indexing(&store);
     command.args(["record", "-q", "--interval", "20M", "--", &program]);
     let mut recorder = command.stdin(Stdio::piped()).spawn().unwrap();
-    wait_until("the index grows", || {
-        store.retro(["ls", "--json"]).stdout.len() > 10
-            && status(&store)["indexed_intervals"].as_u64() >= Some(5)
-    });
+    wait_until("there is a recording", || store.root().join("latest").exists());
+    wait_until("the index grows", || status(&store)["indexed_intervals"].as_u64() >= Some(5));
     let running = status(&store);
     assert_eq!((&running["state"], &running["building"]), (&"running".into(), &true.into()));
     drop(recorder.stdin.take());

@@ -301,6 +301,12 @@ fn registers_include_vectors() {
     let general = crash().object(&["regs"]);
     let stack = crash().object(&["bt"]);
     assert_eq!(general["general"]["rip"], stack["frames"][0]["address"]);
+    for (register, expression) in
+        [("rflags", "$eflags"), ("fs_base", "$fs_base"), ("gs_base", "$gs_base"), ("rsp", "$sp")]
+    {
+        let value = crash().object(&["print", "/x", &format!("(long) {expression}")]);
+        assert_eq!(value["value"], general["general"][register], "{expression}");
+    }
     let caller = crash().object(&["regs", "--frame", "1"]);
     assert_eq!(caller["general"]["rip"], stack["frames"][1]["address"]);
     let all = crash().object(&["regs", "--all"]);

@@ -105,6 +105,9 @@ pub fn build(
     watch: &impl Watch,
 ) -> Result<(), Error> {
     create_directory(index)?;
+    // The longest first: whoever comes to it last would be waited for by all others.
+    let mut jobs = jobs.to_vec();
+    jobs.sort_by_key(|job| std::cmp::Reverse(job.interval.end - job.interval.start));
     let queue = Mutex::new(jobs.iter());
     let failed = Mutex::new(None);
     let stop = AtomicBool::new(false);

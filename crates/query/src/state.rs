@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use retro_abi::log::register;
 use retro_replayer::{PAGE_SIZE, Registers, Session, ThreadInfo};
-use retro_symbols::Machine;
+use retro_symbols::{Machine, register as dwarf};
 
 use crate::run::Run;
 use crate::unknown_memory::{Known, Page, is_known};
@@ -195,10 +195,19 @@ impl StateMachine<'_> {
 const FROM_DWARF: [usize; 17] =
     [0, 2, 1, 3, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15, register::RIP as usize];
 
+/// DWARF's numbers of the others that there are.
+const OTHERS_FROM_DWARF: [(u16, u32); 3] = [
+    (dwarf::RFLAGS, register::RFLAGS),
+    (dwarf::FS_BASE, register::FS_BASE),
+    (dwarf::GS_BASE, register::GS_BASE),
+];
+
 impl Machine for StateMachine<'_> {
     fn register(&self, number: u16) -> Option<u64> {
-        let number = *FROM_DWARF.get(usize::from(number))?;
-        Some(self.registers.general[number])
+        let other = || OTHERS_FROM_DWARF.iter().find(|(known, _)| *known == number);
+        let known = FROM_DWARF.get(usize::from(number)).copied();
+        let index = known.or_else(|| Some(other()?.1 as usize))?;
+        Some(self.registers.general[index])
     }
 
     fn vector(&self, number: u16) -> Option<[u8; 16]> {

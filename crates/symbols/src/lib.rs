@@ -60,7 +60,7 @@ pub use expression::{EvaluationError, Expression, ParseError};
 pub use files::FileState;
 pub use lines::Source;
 pub use lookup::{FunctionCode, LineCode, LineRange, NamedSymbol};
-pub use machine::Machine;
+pub use machine::{Machine, register};
 pub use object_file::ObjectFile;
 pub use place::{Function, Module, Place};
 pub use source_files::{SourceError, SourceFiles, SourceText};

@@ -29,7 +29,7 @@ pub(crate) use cfi::FrameTable;
 pub(crate) use inlining::CodeFrames;
 
 use crate::lines::Source;
-use crate::machine::Machine;
+use crate::machine::{Machine, register};
 use crate::place::Module;
 use crate::symbols::{LoadedModule, Symbols};
 
@@ -136,7 +136,12 @@ impl Frame {
 
 impl Machine for FrameMachine<'_> {
     fn register(&self, number: u16) -> Option<u64> {
-        self.frame.registers.get(number)
+        match number {
+            // Any call may change the flags.
+            register::RFLAGS => (self.frame.depth == 0).then(|| self.machine.register(number))?,
+            register::FS_BASE | register::GS_BASE => self.machine.register(number),
+            _ => self.frame.registers.get(number),
+        }
     }
 
     fn vector(&self, number: u16) -> Option<[u8; 16]> {

@@ -3,6 +3,7 @@
 use super::EvaluationError;
 use super::arithmetic::Class;
 use crate::machine::Machine;
+use crate::machine::register::{FS_BASE, GS_BASE, RFLAGS};
 use crate::types::{Encoding, Type};
 use crate::value::{Origin, Value};
 
@@ -30,9 +31,6 @@ const RBP: u16 = 6;
 const RSP: u16 = 7;
 const RIP: u16 = 16;
 const FIRST_VECTOR: u16 = 17;
-const EFLAGS: u16 = 49;
-const FS_BASE: u16 = 58;
-const GS_BASE: u16 = 59;
 
 /// The value of a register.
 pub(super) fn read(name: &str, machine: &dyn Machine) -> Result<Value, EvaluationError> {
@@ -47,7 +45,7 @@ pub(super) fn read(name: &str, machine: &dyn Machine) -> Result<Value, Evaluatio
         "pc" | "rip" => return whole(RIP, Type::void().function().pointer()),
         "sp" | "rsp" => return whole(RSP, pointer()),
         "fp" | "rbp" => return whole(RBP, pointer()),
-        "eflags" | "rflags" => return whole(EFLAGS, integer(4)),
+        "eflags" | "rflags" => return whole(RFLAGS, integer(4)),
         "gs_base" => return whole(GS_BASE, integer(8)),
         "fs_base" => {
             let value = machine.fs_base().ok_or_else(lost)?;
