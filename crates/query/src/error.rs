@@ -65,6 +65,15 @@ pub enum Error {
     /// Reads were asked for and are not in the index.
     #[error("which memory was read is not in the index: build it with `retro index --reads`")]
     NoReads,
+    /// A window has more than fits into memory.
+    #[error(
+        "what happened from time {time} on is too much to be looked at at once: \
+         build the index with a smaller window, by `retro index --rebuild --window`"
+    )]
+    WindowTooLarge {
+        /// When it begins.
+        time: u64,
+    },
     /// The one who asked does not want to know any more.
     #[error("cancelled")]
     Cancelled,

@@ -1,8 +1,8 @@
 //! Everything that happened in one window: level 3 of detail.
 //!
 //! The index tells in which window an answer lies. That window is then replayed once, and what it did is kept here in
-//! memory in columns: which blocks ran when, what they and the kernel wrote, where calls and returns had their addresses.
-//! Every further question about the window is a search in these.
+//! memory: the stream of its blocks, as the replay has written it, and what the kernel wrote. Every further question about
+//! the window is a search in these.
 //!
 //! *Time* of a write, a call or an execution is the number of its instruction: the moment before it happened. What the
 //! kernel wrote at time `t` counts for the instruction before `t`, the system call; at the very start of an interval, where
@@ -15,7 +15,9 @@ use retro_abi::log::Event;
 use retro_index::Volume;
 use retro_index::events::Row;
 use retro_recording::Recording;
-use retro_replayer::{AccessKind, Block, Detail, Ending, Session, Snapshot, Visitor};
+use retro_replayer::{
+    Access, AccessKind, Block, Detail, Ending, KeptStream, Session, Snapshot, Visitor,
+};
 
 use crate::Error;
 use crate::run::WindowRef;
@@ -24,42 +26,22 @@ use crate::run::WindowRef;
 pub(crate) const DETAIL: fn() -> Detail = || Detail::CALLS | Detail::WRITES;
 
 /// A window, with all that it did.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Trace {
     /// From when to when.
     pub range: Range<u64>,
-    /// The blocks, in the order of time.
-    blocks: Vec<BlockAt>,
-    codes: Vec<Code>,
-    lengths: Vec<u8>,
-    writes: Vec<WriteAt>,
-    values: Vec<u8>,
-    /// Of writes of the kernel, in their order: whom they were for.
+    /// The blocks, with what they accessed.
+    stream: KeptStream,
+    /// In the order of the log.
     kernel_writes: Vec<KernelWrite>,
+    /// What the kernel wrote.
+    values: Vec<u8>,
     /// Memory whose contents came from outside.
     learned: Vec<Learned>,
-    transfers: Vec<TransferAt>,
     /// The thread that runs from a time on.
     switches: Vec<(u64, u32)>,
     /// Where threads stand at the start: in their system calls, or in front of their next instructions.
     starts: Vec<(u32, u64)>,
-}
-
-/// A block that ran.
-#[derive(Clone, Copy, Debug)]
-struct BlockAt {
-    /// Since the start of the window.
-    time: u32,
-    code: u32,
-}
-
-/// Code of blocks.
-#[derive(Clone, Copy, Debug)]
-struct Code {
-    pc: u64,
-    first_length: u32,
-    instructions: u8,
-    ending: Ending,
 }
 
 /// Who wrote.
@@ -71,35 +53,16 @@ pub enum Writer {
     Kernel,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct WriteAt {
-    address: u64,
-    value: Value,
-    time: u32,
-    len: u32,
-}
-
-/// What was written. Most is small.
-#[derive(Clone, Copy, Debug)]
-enum Value {
-    /// The first bytes of these, by an instruction.
-    Here([u8; SMALL]),
-    /// In the values of the trace, from here on.
-    There(u32, Writer),
-}
-
-/// Bytes of a value that are kept where the rest of a write is.
-const SMALL: usize = 8;
-
-/// What is known of a write of the kernel besides.
-#[derive(Clone, Copy, Debug)]
+/// A write of the kernel.
+#[derive(Clone, Debug)]
 struct KernelWrite {
-    /// Its index among all writes.
-    write: usize,
-    /// The thread whose system call or signal it was.
-    thread: u32,
     /// Its time in the log.
     time: u64,
+    /// The thread whose system call or signal it was.
+    thread: u32,
+    address: u64,
+    /// Where in the values.
+    value: Range<usize>,
 }
 
 /// Memory that became known.
@@ -121,15 +84,8 @@ pub struct TracedWrite<'a> {
     pub value: &'a [u8],
     /// By whom.
     pub by: Writer,
-    /// Its index among all.
-    index: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct TransferAt {
-    slot: u64,
-    time: u32,
-    is_call: bool,
+    /// Which of the kernel's it is.
+    of_kernel: Option<usize>,
 }
 
 /// A call or a return.
@@ -186,36 +142,19 @@ impl TracedBlock<'_> {
 }
 
 /// Gathers a trace.
-struct Gatherer {
-    trace: Trace,
-    /// By number of the block: the index of its code, plus one.
-    numbers: Vec<u32>,
+struct Gatherer<'a> {
+    trace: &'a mut Trace,
+    is_too_much: bool,
 }
 
-impl Visitor for Gatherer {
+impl Visitor for &mut Gatherer<'_> {
     #[inline]
     fn block(&mut self, block: &Block<'_>) -> ControlFlow<()> {
-        let start = self.trace.range.start;
-        let code = self.code(block);
-        let trace = &mut self.trace;
-        trace.blocks.push(BlockAt { time: (block.time - start) as u32, code });
-        for access in block.accesses() {
-            let time = (access.time - start) as u32;
-            match access.kind {
-                AccessKind::Write => {
-                    trace.write(time, access.address, access.value, Writer::Instruction)
-                }
-                AccessKind::Call => {
-                    trace.write(time, access.address, access.value, Writer::Instruction);
-                    trace.transfers.push(TransferAt { slot: access.address, time, is_call: true });
-                }
-                AccessKind::Return => {
-                    trace.transfers.push(TransferAt { slot: access.address, time, is_call: false });
-                }
-                AccessKind::Read => {}
-            }
+        if self.trace.stream.keep(block) {
+            return ControlFlow::Continue(());
         }
-        ControlFlow::Continue(())
+        self.is_too_much = true;
+        ControlFlow::Break(())
     }
 
     fn event(&mut self, time: u64, thread: u32, event: &Event<'_>) -> ControlFlow<()> {
@@ -225,34 +164,6 @@ impl Visitor for Gatherer {
         }
         trace.event(time, thread, event);
         ControlFlow::Continue(())
-    }
-}
-
-impl Gatherer {
-    fn code(&mut self, block: &Block<'_>) -> u32 {
-        let number = block.number as usize;
-        if number >= self.numbers.len() {
-            self.numbers.resize(number + 1, 0);
-        }
-        let known = self.numbers[number];
-        let trace = &mut self.trace;
-        if let Some(index) = known.checked_sub(1) {
-            let code = trace.codes[index as usize];
-            // Numbers can start over.
-            if code.pc == block.pc() && u32::from(code.instructions) == block.instructions() {
-                return index;
-            }
-        }
-        let index = trace.codes.len() as u32;
-        trace.codes.push(Code {
-            pc: block.pc(),
-            first_length: trace.lengths.len() as u32,
-            instructions: block.instructions() as u8,
-            ending: block.ending(),
-        });
-        trace.lengths.extend_from_slice(block.lengths());
-        self.numbers[number] = index + 1;
-        index
     }
 }
 
@@ -268,45 +179,27 @@ impl Trace {
         let end = place.volume.window_range(place.window).end;
         let start = session.time();
         let snapshot = place.volume.windows.snapshot(place.window)?;
-        let mut trace = spare.unwrap_or_else(|| Trace::with_room((end - start) as usize));
+        let mut trace = spare.unwrap_or_default();
         trace.clear();
         trace.range = start..end;
+        trace.stream.begin(start);
         trace.switches.push((start, session.thread()));
         trace.starts = snapshot.as_ref().map(standing_places).unwrap_or_default();
         if place.window == 0 {
             trace.gather_start(recording, place.volume)?;
         }
-        let mut gatherer = Gatherer { trace, numbers: Vec::new() };
-        session.stream_to(end, DETAIL(), &mut ByReference(&mut gatherer))?;
-        Ok(gatherer.trace)
-    }
-
-    /// For about so many instructions.
-    fn with_room(instructions: usize) -> Trace {
-        Trace {
-            range: 0..0,
-            blocks: Vec::with_capacity(instructions / 5),
-            codes: Vec::new(),
-            lengths: Vec::new(),
-            writes: Vec::with_capacity(instructions / 7),
-            values: Vec::new(),
-            kernel_writes: Vec::new(),
-            learned: Vec::new(),
-            transfers: Vec::with_capacity(instructions / 20),
-            switches: Vec::new(),
-            starts: Vec::new(),
+        let mut gatherer = Gatherer { trace: &mut trace, is_too_much: false };
+        session.stream_to(end, DETAIL(), &mut gatherer)?;
+        match gatherer.is_too_much {
+            true => Err(Error::WindowTooLarge { time: start }),
+            false => Ok(trace),
         }
     }
 
     fn clear(&mut self) {
-        self.blocks.clear();
-        self.codes.clear();
-        self.lengths.clear();
-        self.writes.clear();
-        self.values.clear();
         self.kernel_writes.clear();
+        self.values.clear();
         self.learned.clear();
-        self.transfers.clear();
         self.switches.clear();
         self.starts.clear();
     }
@@ -346,10 +239,10 @@ impl Trace {
     fn event(&mut self, time: u64, thread: u32, event: &Event<'_>) {
         match *event {
             Event::Write { address, bytes } => {
-                let write = self.writes.len();
-                self.kernel_writes.push(KernelWrite { write, thread, time });
-                let since = time.saturating_sub(1).saturating_sub(self.range.start);
-                self.write(since as u32, address, bytes, Writer::Kernel);
+                let from = self.values.len();
+                self.values.extend_from_slice(bytes);
+                let value = from..self.values.len();
+                self.kernel_writes.push(KernelWrite { time, thread, address, value });
             }
             Event::Load { address, bytes } => {
                 self.learned.push(Learned { time, address, len: bytes.len() as u64 });
@@ -358,55 +251,32 @@ impl Trace {
         }
     }
 
-    #[inline]
-    fn write(&mut self, time: u32, address: u64, value: &[u8], by: Writer) {
-        let len = value.len() as u32;
-        let value = match (small(value), by) {
-            (Some(small), Writer::Instruction) => Value::Here(small),
-            _ => {
-                let at = self.values.len() as u32;
-                self.values.extend_from_slice(value);
-                Value::There(at, by)
-            }
-        };
-        self.writes.push(WriteAt { address, value, time, len });
-    }
-
-    fn value<'a>(&'a self, write: &'a WriteAt) -> (&'a [u8], Writer) {
-        let len = write.len as usize;
-        match &write.value {
-            Value::Here(bytes) => (&bytes[..len], Writer::Instruction),
-            &Value::There(at, by) => (&self.values[at as usize..at as usize + len], by),
-        }
-    }
-
     /// Bytes that it takes in memory.
     pub fn memory_size(&self) -> usize {
-        self.blocks.capacity() * size_of::<BlockAt>()
-            + self.codes.capacity() * size_of::<Code>()
-            + self.writes.capacity() * size_of::<WriteAt>()
-            + self.transfers.capacity() * size_of::<TransferAt>()
+        self.stream.memory_size()
             + self.kernel_writes.capacity() * size_of::<KernelWrite>()
             + self.learned.capacity() * size_of::<Learned>()
             + self.values.capacity()
-            + self.lengths.capacity()
     }
 
     fn block(&self, index: usize) -> TracedBlock<'_> {
-        let BlockAt { time, code } = self.blocks[index];
-        let code = &self.codes[code as usize];
-        let first = code.first_length as usize;
-        TracedBlock {
-            time: self.range.start + u64::from(time),
-            pc: code.pc,
-            lengths: &self.lengths[first..first + usize::from(code.instructions)],
-            ending: code.ending,
-        }
+        let code = self.stream.code(index);
+        let (pc, lengths) = self.stream.instructions(code);
+        let (time, ending) = (self.stream.time(index), self.stream.ending(code));
+        TracedBlock { time, pc, lengths, ending }
+    }
+
+    /// The blocks with instructions in a range of times.
+    fn blocks_of(&self, times: &Range<u64>) -> Range<usize> {
+        // A block that begins before the range may reach into it.
+        let first = self.index_of(times.start.saturating_add(1)).saturating_sub(1);
+        let last = self.index_of(times.end);
+        first.min(last)..last
     }
 
     /// Blocks whose first instruction is at a time or later, in order.
     pub fn blocks_from(&self, time: u64) -> impl Iterator<Item = TracedBlock<'_>> {
-        (self.index_of(time)..self.blocks.len()).map(|index| self.block(index))
+        (self.index_of(time)..self.stream.len()).map(|index| self.block(index))
     }
 
     /// Blocks that begin before a time, the last first.
@@ -421,8 +291,7 @@ impl Trace {
 
     /// The first block that begins at a time or later.
     fn index_of(&self, time: u64) -> usize {
-        let since = time.saturating_sub(self.range.start);
-        self.blocks.partition_point(|block| u64::from(block.time) < since)
+        self.stream.count_before(time)
     }
 
     /// The thread that executes the instruction with a number.
@@ -438,11 +307,9 @@ impl Trace {
         times: Range<u64>,
     ) -> impl DoubleEndedIterator<Item = (u64, u64)> + 'a {
         // Which instructions of which code are meant is found once for each code.
-        let wanted: Vec<Vec<(u8, u64)>> = (self.codes.iter())
+        let wanted: Vec<Vec<(u8, u64)>> = (0..self.stream.codes())
             .map(|code| {
-                let first = code.first_length as usize;
-                let mut at = code.pc;
-                let lengths = &self.lengths[first..first + usize::from(code.instructions)];
+                let (mut at, lengths) = self.stream.instructions(code);
                 let pcs = lengths.iter().enumerate().map(|(index, &len)| {
                     let pc = at;
                     at += u64::from(len);
@@ -451,18 +318,12 @@ impl Trace {
                 pcs.filter(|(_, pc)| addresses.contains(pc)).collect()
             })
             .collect();
-        let start = self.range.start;
-        // A block that begins before the range may reach into it.
-        let first = self.index_of(times.start).saturating_sub(1);
-        let last = self.index_of(times.end);
-        let all: Vec<(u64, u64)> = self.blocks[first.min(last)..last]
-            .iter()
-            .filter(|block| !wanted[block.code as usize].is_empty())
+        let all: Vec<(u64, u64)> = (self.blocks_of(&times))
+            .filter(|&block| !wanted[self.stream.code(block)].is_empty())
             .flat_map(|block| {
-                let time = start + u64::from(block.time);
-                wanted[block.code as usize]
-                    .iter()
-                    .map(move |&(index, pc)| (time + u64::from(index), pc))
+                let time = self.stream.time(block);
+                let wanted = wanted[self.stream.code(block)].iter();
+                wanted.map(move |&(index, pc)| (time + u64::from(index), pc))
             })
             .filter(|(time, _)| times.contains(time))
             .collect();
@@ -475,32 +336,59 @@ impl Trace {
         memory: Range<u64>,
         times: Range<u64>,
     ) -> impl DoubleEndedIterator<Item = TracedWrite<'a>> + 'a {
-        let start = self.range.start;
-        let since = |time: u64| time.saturating_sub(start);
-        // What the kernel wrote is not quite in order with the rest: both have the time of the system call.
-        let first = self.writes.partition_point(|write| u64::from(write.time) < since(times.start));
-        let last = self.writes.partition_point(|write| u64::from(write.time) < since(times.end));
-        let first = first.min(last);
-        self.writes[first..last]
-            .iter()
-            .enumerate()
-            .filter(move |(_, write)| touches(&memory, write.address, write.len.into()))
-            .map(move |(index, write)| {
-                let (value, by) = self.value(write);
-                TracedWrite {
-                    time: start + u64::from(write.time),
-                    address: write.address,
-                    value,
-                    by,
-                    index: first + index,
+        let mut all: Vec<TracedWrite<'_>> = Vec::new();
+        let mut kernel = self.kernel_writes_in(&memory, &times).peekable();
+        for Access { time, address, value, .. } in self.accesses(times.clone(), AccessKind::writes)
+        {
+            if touches(&memory, address, value.len() as u64) {
+                // What the log has at the time of an instruction happened before it.
+                let before = |(logged, _): &(u64, TracedWrite<'_>)| *logged <= time;
+                while let Some((_, write)) = kernel.next_if(before) {
+                    all.push(write);
                 }
-            })
+                let by = Writer::Instruction;
+                all.push(TracedWrite { time, address, value, by, of_kernel: None });
+            }
+        }
+        all.extend(kernel.map(|(_, write)| write));
+        all.into_iter()
+    }
+
+    /// Accesses of some kinds by instructions with numbers in a range, in order.
+    fn accesses<'a>(
+        &'a self,
+        times: Range<u64>,
+        is_wanted: impl Fn(AccessKind) -> bool + Copy + 'a,
+    ) -> impl Iterator<Item = Access<'a>> + 'a {
+        let stream = &self.stream;
+        let makes_some: Vec<bool> =
+            (0..stream.codes()).map(|code| stream.kinds(code).any(is_wanted)).collect();
+        self.blocks_of(&times)
+            .filter(move |&block| makes_some[stream.code(block)] || stream.has_loose(block))
+            .flat_map(move |block| stream.accesses(block))
+            .filter(move |access| is_wanted(access.kind) && times.contains(&access.time))
+    }
+
+    /// What the kernel wrote, and when in the log.
+    fn kernel_writes_in(
+        &self,
+        memory: &Range<u64>,
+        times: &Range<u64>,
+    ) -> impl Iterator<Item = (u64, TracedWrite<'_>)> {
+        self.kernel_writes.iter().enumerate().filter_map(move |(index, write)| {
+            let time = write.time.saturating_sub(1).max(self.range.start);
+            let value = &self.values[write.value.clone()];
+            let is_wanted =
+                touches(memory, write.address, value.len() as u64) && times.contains(&time);
+            let (address, by) = (write.address, Writer::Kernel);
+            let write_of = TracedWrite { time, address, value, by, of_kernel: Some(index) };
+            is_wanted.then_some((write.time, write_of))
+        })
     }
 
     /// The thread that wrote something, or for which the kernel did, and its instruction.
     pub fn writer_of(&self, write: &TracedWrite<'_>) -> (u32, u64) {
-        let found = self.kernel_writes.binary_search_by_key(&write.index, |known| known.write);
-        let Ok(found) = found else {
+        let Some(found) = write.of_kernel else {
             let pc = self.block_with(write.time).map_or(0, |block| block.pc_at(write.time));
             return (self.thread_at(write.time), pc);
         };
@@ -540,19 +428,11 @@ impl Trace {
     }
 
     /// Calls and returns with numbers in a range, in order.
-    pub fn transfers(
-        &self,
-        times: Range<u64>,
-    ) -> impl DoubleEndedIterator<Item = TracedTransfer> + '_ {
-        let start = self.range.start;
-        let since = |time: u64| time.saturating_sub(start);
-        let position = |time: u64| {
-            self.transfers.partition_point(|transfer| u64::from(transfer.time) < since(time))
-        };
-        let (first, last) = (position(times.start), position(times.end));
-        self.transfers[first.min(last)..last].iter().map(move |transfer| {
-            let time = start + u64::from(transfer.time);
-            let TransferAt { slot, is_call, .. } = *transfer;
+    pub fn transfers(&self, times: Range<u64>) -> impl Iterator<Item = TracedTransfer> + '_ {
+        let is_transfer = |kind: AccessKind| matches!(kind, AccessKind::Call | AccessKind::Return);
+        let accesses = self.accesses(times, is_transfer);
+        accesses.map(move |Access { time, address: slot, kind, .. }| {
+            let is_call = kind == AccessKind::Call;
             TracedTransfer { time, slot, is_call, thread: self.thread_at(time) }
         })
     }
@@ -570,22 +450,6 @@ impl Trace {
     }
 }
 
-/// A value in the size of the small ones, if it is one.
-#[inline]
-fn small(value: &[u8]) -> Option<[u8; SMALL]> {
-    let mut bytes = [0; SMALL];
-    // The usual sizes one by one: a copy of any length takes longer than the rest of a write.
-    match value.len() {
-        8 => bytes.copy_from_slice(value),
-        4 => bytes[..4].copy_from_slice(value),
-        1 => bytes[0] = value[0],
-        2 => bytes[..2].copy_from_slice(value),
-        len if len < SMALL => bytes[..len].copy_from_slice(value),
-        _ => return None,
-    }
-    Some(bytes)
-}
-
 /// Whether something reaches into a range of memory.
 fn touches(memory: &Range<u64>, address: u64, len: u64) -> bool {
     address < memory.end && memory.start < address.saturating_add(len)
@@ -600,18 +464,4 @@ fn standing_places(snapshot: &Snapshot) -> Vec<(u32, u64)> {
         None => thread.pc(),
     };
     snapshot.threads.iter().map(|thread| (thread.thread, place(thread))).collect()
-}
-
-/// Lets a visitor be looked at afterwards.
-struct ByReference<'a>(&'a mut Gatherer);
-
-impl Visitor for &mut ByReference<'_> {
-    #[inline]
-    fn block(&mut self, block: &Block<'_>) -> ControlFlow<()> {
-        self.0.block(block)
-    }
-
-    fn event(&mut self, time: u64, thread: u32, event: &Event<'_>) -> ControlFlow<()> {
-        self.0.event(time, thread, event)
-    }
 }

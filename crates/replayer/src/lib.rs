@@ -63,7 +63,7 @@ pub use intervals::Interval;
 pub use processor::Unfit;
 pub use session::{Registers, Session, Stop, StopReason, ThreadInfo};
 pub use start::{Memory, Piece, Snapshot, Start};
-pub use stream::{Access, AccessKind, Accesses, Block, Detail, Ending, Item, Visitor};
+pub use stream::{Access, AccessKind, Accesses, Block, Detail, Ending, Item, KeptStream, Visitor};
 pub use summary::{Summary, Transfer, WrittenPage};
 pub use verify::{Replayed, Verdict, Verifier};
 

@@ -16,6 +16,8 @@
 //! 3. Descriptions are checked when they come, records when they are read; neither can make this read beyond
 //!    its buffers.
 
+mod kept;
+
 use std::ops::{BitOr, ControlFlow};
 
 use retro_abi::log::Event;
@@ -25,6 +27,8 @@ use retro_abi::replay::{
 
 use crate::Error;
 use crate::log_file::Events;
+
+pub use kept::KeptStream;
 
 /// Bytes of the file that a process streams into: two halves.
 pub(crate) const STREAM_FILE_SIZE: usize = 2 << 20;
@@ -399,9 +403,34 @@ pub(crate) struct Descriptions {
     accesses: Vec<KnownAccess>,
     /// Lengths of instructions.
     lengths: Vec<u8>,
+    /// How often numbers have begun anew.
+    generation: u64,
 }
 
 impl Descriptions {
+    fn clear(&mut self) {
+        self.known.clear();
+        self.accesses.clear();
+        self.lengths.clear();
+    }
+
+    /// Takes in one of the descriptions of others, and gives it the next number.
+    fn take_in(&mut self, others: &Descriptions, description: &Description) -> u32 {
+        let number = self.known.len() as u32;
+        let first_access = self.accesses.len() as u32;
+        let first_length = self.lengths.len() as u32;
+        self.accesses.extend_from_slice(others.accesses(description));
+        self.lengths.extend_from_slice(others.lengths(description));
+        self.known.push(Description { first_access, first_length, ..*description });
+        number
+    }
+
+    fn memory_size(&self) -> usize {
+        self.known.capacity() * size_of::<Description>()
+            + self.accesses.capacity() * size_of::<KnownAccess>()
+            + self.lengths.capacity()
+    }
+
     /// Takes in a description; an error says what is wrong with it.
     pub(crate) fn define(&mut self, header: &Header, payload: &[u8]) -> Result<(), &'static str> {
         let [_, number, pc, instructions, ending, bytes, _, exit] = header.0;
@@ -412,7 +441,8 @@ impl Descriptions {
         let next = pc.wrapping_add(code_len);
         let ending = Ending::from_number(ending).ok_or("a block ends in an unknown way")?;
         if number == 0 {
-            *self = Descriptions::default();
+            self.clear();
+            self.generation += 1;
         }
         if number != self.known.len() as u64 || number >= MOST_BLOCKS.into() || !rest.is_empty() {
             return Err("a block's description makes no sense");
