@@ -12,7 +12,7 @@ use retro_abi::log::register;
 use retro_replayer::{PAGE_SIZE, Registers, Session, ThreadInfo};
 use retro_symbols::{Machine, register as dwarf};
 
-use crate::run::Run;
+use crate::run::{Run, WindowRef};
 use crate::unknown_memory::{Known, Page, is_known};
 use crate::{Error, Moment};
 
@@ -39,6 +39,21 @@ impl Run {
     pub fn state(&self, moment: Moment) -> Result<State, Error> {
         let session = RefCell::new(Some(self.session(moment)?));
         Ok(State { run: self.clone(), moment, session, pages: RefCell::default() })
+    }
+
+    /// The thread that runs at a moment. The index knows it: nothing is replayed.
+    pub fn running_thread(&self, moment: Moment) -> Result<u32, Error> {
+        let process = self.process(moment.log)?;
+        process.check_time(moment.time)?;
+        let WindowRef { volume, window } = process.window_of(moment.time)?;
+        let rows = volume.rows.rows(window)?;
+        match rows.iter().rev().find(|row| row.time <= moment.time) {
+            Some(row) => Ok(row.thread),
+            None => {
+                let snapshot = volume.windows.snapshot(window)?;
+                Ok(snapshot.ok_or(retro_index::Error::NoWindow(window))?.running)
+            }
+        }
     }
 
     /// The registers of a thread, or of the one that runs.

@@ -18,11 +18,10 @@ pub fn step(options: &StepOptions) -> Result<Completeness> {
     }
     let mut moment = question.moment;
     let thread = match options.thread {
-        Some(thread) => thread,
-        None => question.state()?.thread().map_err(told)?,
+        // A thread that there is not is told before its steps are looked for.
+        Some(thread) => question.run.registers(moment, Some(thread)).map_err(told)?.thread,
+        None => question.run.running_thread(moment).map_err(told)?,
     };
-    // A thread that there is not is told before its steps are looked for.
-    question.run.registers(moment, Some(thread)).map_err(told)?;
     let unit = if options.instruction { Unit::Instruction } else { Unit::Line };
     let calls = match (options.over, options.out) {
         (true, _) => Calls::Over,

@@ -155,9 +155,10 @@ impl KeptStream {
 
     /// Bytes that it takes in memory.
     pub fn memory_size(&self) -> usize {
-        self.blocks.capacity() * size_of::<KeptBlock>()
-            + self.records.capacity()
-            + self.numbers.capacity() * size_of::<u32>()
+        // Of room that was never used the kernel has nothing.
+        self.blocks.len() * size_of::<KeptBlock>()
+            + self.records.len()
+            + self.numbers.len() * size_of::<u32>()
             + self.codes.memory_size()
     }
 }

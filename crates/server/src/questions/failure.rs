@@ -21,6 +21,7 @@ impl From<Error> for MethodError {
             Error::Unknown(_) => "unknown_name",
             Error::Question(_) => "bad_question",
             Error::NoReads => "reads_not_indexed",
+            Error::WindowTooLarge { .. } => "window_too_large",
         };
         MethodError::Failed { kind, message: error.to_string() }
     }

@@ -32,10 +32,9 @@ pub(super) fn moment(process: ProcessNumber, time: Time) -> Moment {
 
 /// The thread that was asked for, if there is one then; or else the one that runs.
 pub(super) fn thread_at(run: &Run, moment: Moment, thread: Option<u32>) -> Answer<u32> {
-    let state = run.state(moment)?;
     Ok(match thread {
-        Some(_) => state.registers(thread)?.thread,
-        None => state.thread()?,
+        Some(_) => run.registers(moment, thread)?.thread,
+        None => run.running_thread(moment)?,
     })
 }
 
