@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -206,6 +206,8 @@ struct WindowData {
     /// The state at its end, unless it is the last.
     next: Option<Snapshot>,
     executed: Vec<Executed>,
+    /// Lengths of instructions.
+    lengths: Vec<u8>,
     written: Vec<Written>,
     replaced: Vec<Replaced>,
     calls: Vec<CallOrReturn>,
@@ -225,16 +227,32 @@ enum Replaced {
 
 struct Executed {
     pc: u64,
-    lengths: Box<[u8]>,
+    /// Where the lengths of its instructions are, among those of all.
+    lengths: Range<usize>,
     times: u32,
     enters: bool,
 }
 
 struct Written {
     address: u64,
-    bytes: Box<[u8; PAGE_SIZE]>,
+    bytes: [u8; PAGE_SIZE],
     words: [u8; PAGE_SIZE / 64],
-    known: Box<[u8; KNOWN_SIZE]>,
+    known: [u8; KNOWN_SIZE],
+}
+
+impl WindowData {
+    /// A window that begins at a time, in the memory of one that was stored: what is there need not be found again.
+    fn begin(spare: Option<WindowData>, time: u64) -> WindowData {
+        let mut data = spare.unwrap_or_default();
+        data.next = None;
+        data.executed.clear();
+        data.lengths.clear();
+        data.written.clear();
+        data.replaced.clear();
+        data.calls.clear();
+        data.switches.clear();
+        WindowData { instructions: 0, time, ..data }
+    }
 }
 
 impl Summary for WindowData {
@@ -249,7 +267,9 @@ impl Summary for WindowData {
     }
 
     fn executed(&mut self, pc: u64, lengths: &[u8], times: u32, enters: bool) {
-        self.executed.push(Executed { pc, lengths: lengths.into(), times, enters });
+        let from = self.lengths.len();
+        self.lengths.extend_from_slice(lengths);
+        self.executed.push(Executed { pc, lengths: from..self.lengths.len(), times, enters });
     }
 
     fn cleared(&mut self, start: u64, end: u64) -> Result<(), retro_replayer::Error> {
@@ -265,9 +285,9 @@ impl Summary for WindowData {
     fn written(&mut self, page: WrittenPage<'_>) -> Result<(), retro_replayer::Error> {
         self.written.push(Written {
             address: page.address,
-            bytes: Box::new(*page.bytes),
+            bytes: *page.bytes,
             words: *page.words,
-            known: Box::new(*page.bytes_known),
+            known: *page.bytes_known,
         });
         Ok(())
     }
@@ -296,10 +316,11 @@ fn summarise(
         watch.advanced(session.time() - job.interval.start);
     }
     let (sender, receiver) = sync_channel::<WindowData>(WAITING);
+    let (give_back, spares) = sync_channel::<WindowData>(WAITING);
     let running = session.thread();
     thread::scope(|scope| {
-        let storing = scope.spawn(move || writers.store_all(receiver, running));
-        let told = tell_windows(&mut session, start.is_none(), size, &sender, watch);
+        let storing = scope.spawn(move || writers.store_all(receiver, &give_back, running));
+        let told = tell_windows(&mut session, start.is_none(), size, &sender, &spares, watch);
         drop(sender);
         let stored = match storing.join() {
             Ok(stored) => stored,
@@ -324,28 +345,25 @@ fn tell_windows(
     is_first: bool,
     size: u64,
     sender: &SyncSender<WindowData>,
+    spares: &Receiver<WindowData>,
     watch: &impl Watch,
 ) -> Result<ControlFlow<()>, retro_replayer::Error> {
     let end = session.interval().end;
     let mut last = Snapshot::take(session, None)?;
     if is_first {
         // What the log has at the very start has happened already.
-        let mut data = WindowData { time: session.time(), ..WindowData::default() };
+        let mut data = WindowData::begin(None, session.time());
         session.summarise(session.time(), &mut data)?;
         data.next = Some(last.clone());
         if sender.send(data).is_err() {
             return Ok(ControlFlow::Break(()));
         }
     }
-    // Room for the calls of a window from the start: moving a growing list costs as much as making it.
-    let mut most_calls = 0;
     loop {
-        let calls = Vec::with_capacity(most_calls);
-        let mut data = WindowData { time: session.time(), calls, ..WindowData::default() };
+        let mut data = WindowData::begin(spares.try_recv().ok(), session.time());
         let until = session.time().saturating_add(size).min(end);
         let stop = session.summarise(until, &mut data)?;
         let is_over = stop.time >= end || stop.reason == StopReason::End;
-        most_calls = most_calls.max(data.calls.len());
         data.instructions = stop.time - data.time;
         watch.advanced(data.instructions);
         if !is_over {
@@ -428,6 +446,7 @@ impl Writers {
     fn store_all(
         mut self,
         receiver: Receiver<WindowData>,
+        give_back: &SyncSender<WindowData>,
         mut running: u32,
     ) -> Result<Manifest, Error> {
         if self.manifest.windows > 0 {
@@ -438,7 +457,10 @@ impl Writers {
         let mut is_complete = false;
         for data in receiver {
             is_complete = data.next.is_none();
-            self.store(data, &mut running)?;
+            if let Some(stored) = self.store(data, &mut running)? {
+                // Whoever has enough of them does not take it.
+                let _ = give_back.try_send(stored);
+            }
             let due = self.manifest.windows.is_multiple_of(FANOUT);
             if due && !is_complete && committed.elapsed() > COMMIT_EVERY {
                 self.commit(false)?;
@@ -449,7 +471,12 @@ impl Writers {
         Ok(self.manifest)
     }
 
-    fn store(&mut self, mut data: WindowData, running: &mut u32) -> Result<(), Error> {
+    /// Stores what a window has told, and gives it back if it is needed no more.
+    fn store(
+        &mut self,
+        mut data: WindowData,
+        running: &mut u32,
+    ) -> Result<Option<WindowData>, Error> {
         let is_start = self.windows.count() == 0;
         // Version 0 is of the start, which is no window.
         let version = if is_start { 0 } else { self.manifest.windows + 1 };
@@ -468,18 +495,18 @@ impl Writers {
         }
         if is_start {
             self.first = Some(data);
-            return Ok(());
+            return Ok(None);
         }
         if let Some(first) = self.first.take() {
             self.store_calls(&first, running)?;
             data.written.extend(first.written);
         }
-        self.store_words(&mut data.written)?;
-        self.store_code(&data.executed)?;
+        self.store_words(&data.written)?;
+        self.store_code(&data)?;
         self.store_calls(&data, running)?;
         self.calls.end_window()?;
         self.manifest.windows += 1;
-        Ok(())
+        Ok(Some(data))
     }
 
     fn store_calls(&mut self, data: &WindowData, running: &mut u32) -> Result<(), Error> {
@@ -525,8 +552,7 @@ impl Writers {
         Ok(self.pages.add(version, address, &[0; PAGE_SIZE], &known)?)
     }
 
-    fn store_words(&mut self, written: &mut [Written]) -> Result<(), Error> {
-        written.sort_by_key(|page| page.address);
+    fn store_words(&mut self, written: &[Written]) -> Result<(), Error> {
         let mut words: Vec<u64> = Vec::new();
         for page in written.iter() {
             let first = page.address / 8;
@@ -541,11 +567,13 @@ impl Writers {
         Ok(self.words.append_runs(runs)?)
     }
 
-    fn store_code(&mut self, executed: &[Executed]) -> Result<(), Error> {
-        let mut counts: Vec<(u64, u32)> = executed
+    fn store_code(&mut self, data: &WindowData) -> Result<(), Error> {
+        let mut counts: Vec<(u64, u32)> = data
+            .executed
             .iter()
             .map(|piece| {
-                let number = self.pieces.number(piece.pc, &piece.lengths, piece.enters);
+                let lengths = &data.lengths[piece.lengths.clone()];
+                let number = self.pieces.number(piece.pc, lengths, piece.enters);
                 (number.into(), piece.times)
             })
             .collect();

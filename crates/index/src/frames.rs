@@ -33,7 +33,7 @@ use std::sync::Arc;
 const MAGIC: [u8; 8] = *b"RETROIDX";
 
 /// Version of the format of all files of an index.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Length of what precedes the first frame: the committed length of a file without frames.
 pub const HEAD_SIZE: u64 = 16;

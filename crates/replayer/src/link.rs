@@ -18,7 +18,7 @@ use retro_abi::replay::{HEADER_SIZE, Header, MAX_PAYLOAD};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How long an answer is looked for before waiting for it: falling asleep and being woken takes about as long.
-const AT_ONCE: Duration = Duration::from_micros(100);
+const AT_ONCE: Duration = Duration::from_micros(250);
 
 /// Our end of a socket.
 #[derive(Debug)]

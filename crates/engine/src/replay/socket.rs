@@ -61,8 +61,8 @@ pub fn receive(payload: &mut [u8; MAX_PAYLOAD]) -> Option<Message> {
 
 /// The same for an answer that is about to come: falling asleep and being woken takes longer than the owner needs.
 pub fn receive_soon(payload: &mut [u8; MAX_PAYLOAD]) -> Option<Message> {
-    /// About a hundred microseconds.
-    const LOOKS: u32 = 200;
+    /// About a quarter of a millisecond.
+    const LOOKS: u32 = 500;
     receive_with(payload, LOOKS)
 }
 

@@ -1,27 +1,22 @@
 //! Compressed bytes within frames.
 //!
-//! A packed field is its raw length, its stored length, and the stored bytes: those of zstd where that makes it
-//! smaller, the raw ones where both lengths are the same.
+//! A packed field is its raw length, its stored length, and the stored bytes: those of lz4 where that makes it
+//! smaller, the raw ones where both lengths are the same. Questions unpack hundreds of fields each, so what counts is
+//! how fast that goes.
 
-use std::cell::RefCell;
-
-use zstd::bulk::{Compressor, Decompressor};
+use lz4_flex::block::{compress_into, decompress_into, get_maximum_output_size};
 
 use super::fields::{BadField, Fields, put_bytes, put_number};
 
-/// Compression that keeps up with a replay.
-const LEVEL: i32 = 1;
-
-/// Packs fields, keeping what setting up a compression costs.
+/// Packs fields, keeping the memory that it takes.
+#[derive(Default)]
 pub(crate) struct Packer {
-    /// What zstd cannot do, for want of memory, stays uncompressed.
-    compressor: Option<Compressor<'static>>,
     room: Vec<u8>,
 }
 
 impl Packer {
     pub(crate) fn new() -> Packer {
-        Packer { compressor: Compressor::new(LEVEL).ok(), room: Vec::new() }
+        Packer::default()
     }
 
     /// Appends a packed field.
@@ -32,17 +27,13 @@ impl Packer {
 
     /// What is smaller than the raw bytes.
     fn compressed(&mut self, raw: &[u8]) -> Option<&[u8]> {
-        let limit = raw.len().checked_sub(1)?;
-        self.room.resize(limit, 0);
-        let compressor = self.compressor.as_mut()?;
-        let length = compressor.compress_to_buffer(raw, &mut self.room[..]).ok()?;
-        Some(&self.room[..length])
+        let most = get_maximum_output_size(raw.len());
+        if self.room.len() < most {
+            self.room.resize(most, 0);
+        }
+        let length = compress_into(raw, &mut self.room).ok()?;
+        (length < raw.len()).then(|| &self.room[..length])
     }
-}
-
-thread_local! {
-    /// Setting it up costs more than unpacking a field.
-    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
 /// Takes a packed field of at most so many raw bytes, with room for so many more behind it.
@@ -62,13 +53,7 @@ pub(crate) fn unpack(
         raw[..length].copy_from_slice(stored);
         return Ok(raw);
     }
-    let unpacked = DECOMPRESSOR.with_borrow_mut(|kept| {
-        if kept.is_none() {
-            *kept = Decompressor::new().ok();
-        }
-        kept.as_mut()?.decompress_to_buffer(stored, &mut raw[..length]).ok()
-    });
-    if unpacked != Some(length) {
+    if decompress_into(stored, &mut raw[..length]).ok() != Some(length) {
         return Err("a packed field cannot be unpacked");
     }
     Ok(raw)
