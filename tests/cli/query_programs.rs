@@ -278,3 +278,50 @@ int main(void)
     assert_eq!(recorded.object(&["bt", "--process", &pid])["log"], 1);
     assert!(recorded.complaint(&["bt", "--process", "424242424"]).contains("it has 0 (pid "));
 }
+
+/// A name whose function is chosen when the program starts, one of its own and one of the C library.
+const CHOSEN: &str = r#"
+#include <string.h>
+#include <unistd.h>
+#include <sys/wait.h>
+
+static int twice_slow(int number) { return number + number; }
+static int twice_fast(int number) { return number << 1; }
+static int is_fast = 1;
+static int (*resolve_twice(void))(int) { return is_fast ? twice_fast : twice_slow; }
+int twice(int number) __attribute__((ifunc("resolve_twice")));
+
+int main(int argc, char **argv)
+{
+    char copy[64];
+    size_t (*volatile length)(const char *) = strlen;
+    int sum = twice(3) + twice(4);
+    sum += length(memcpy(copy, "seven b", 8));
+    if (fork() == 0)
+        _exit(twice(5));
+    wait(NULL);
+    return sum == 21 ? 0 : 1;
+}
+"#;
+
+#[test]
+fn names_of_chosen_functions_are_those_that_were_chosen() {
+    let recorded =
+        Recorded::new("query-chosen", "chosen.c", CHOSEN, &["cc", "-g", "-O0", "-fno-builtin"]);
+    let calls = recorded.objects(&["calls", "twice"]);
+    assert_eq!(calls.len(), 2, "{calls:?}");
+    let moment = calls[0]["time"].to_string();
+    let frames = recorded.object(&["bt", "--at", &moment]);
+    assert_eq!(frames["frames"][0]["function"], "twice_fast");
+    assert_eq!(frames["frames"][1]["function"], "main");
+    assert_eq!(recorded.object(&["goto", "start func_enter twice"])["time"], calls[0]["time"]);
+    let measured = recorded.objects(&["calls", "strlen"]);
+    let of_main = measured.iter().any(|call| {
+        let frames = recorded.object(&["bt", "--at", &call["time"].to_string()]);
+        frames["frames"][1]["function"] == "main"
+    });
+    assert!(of_main, "{measured:?}");
+    // The child was forked after the choice.
+    let of_child = recorded.objects(&["calls", "twice", "--process", "1"]);
+    assert_eq!(of_child.len(), 1, "{of_child:?}");
+}

@@ -12,6 +12,7 @@
 //! step           to the next or previous instruction or line
 //! frames         call stacks, variables, expressions
 //!   unknown_memory what a replay does not know of memory
+//! functions      functions by their names
 //! address_space  mappings at a moment
 //! core_file      a moment for whatever reads core files
 //! locate         where memory was written, code executed, a system call made …
@@ -31,6 +32,7 @@ mod cancel;
 pub mod core_file;
 mod error;
 mod frames;
+mod functions;
 mod goto;
 pub mod language;
 mod locate;

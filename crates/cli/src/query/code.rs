@@ -5,7 +5,7 @@ use std::ops::Range;
 use anyhow::{Result, bail};
 use retro_query::symbols::{FunctionCode, LineCode};
 
-use super::question::{Question, safe};
+use super::question::{Question, safe, told};
 use crate::message::notify;
 use crate::quantity::grouped;
 use crate::quoting::printable;
@@ -101,7 +101,7 @@ impl Code {
 /// The functions of a name, and the places where they are inlined; or the code at an address.
 pub fn functions(question: &Question, name: &str) -> Result<Vec<FunctionCode>> {
     let moment = question.moment;
-    let found = question.run.symbols().functions_named(moment.log, moment.time, name);
+    let found = question.run.functions_named(moment, name, &question.cancel()).map_err(told)?;
     if found.is_empty() {
         bail!(
             "{}",

@@ -158,7 +158,8 @@ impl<'a> CodeFinder<'a> {
         let mut found: Vec<FunctionCode> = Vec::new();
         for &time in &self.times {
             self.cancel.check()?;
-            for function in self.run.symbols().functions_named(self.process.log, time, name) {
+            let moment = Moment { log: self.process.log, time };
+            for function in self.run.functions_named(moment, name, self.cancel)? {
                 let is_known = |known: &FunctionCode| {
                     (known.entry, &known.inlined_in) == (function.entry, &function.inlined_in)
                 };

@@ -124,7 +124,7 @@ fn executions(
         file: params.file.as_deref(),
         line: params.line,
     };
-    let addresses = target.addresses(run, search.asked())?;
+    let addresses = target.addresses(run, search.asked(), search.context)?;
     let describe = |execution: Execution| {
         let moment = Moment { log: search.asked().log, time: execution.time };
         Ok(FoundExecution {

@@ -99,7 +99,7 @@ fn calls(run: &Run, params: CallsParams, context: &CallContext) -> Answer<Page<F
     let search = params.search(run, context)?;
     let addresses = match (&params.function, params.address) {
         (Some(name), None) => {
-            let mut functions = functions_named(run, search.asked(), name)?;
+            let mut functions = functions_named(run, search.asked(), name, search.context)?;
             functions.retain(|(function, _)| function.inlined_in.is_none());
             let mut entries: Vec<u64> =
                 functions.iter().map(|(function, _)| function.entry).collect();
@@ -108,9 +108,11 @@ fn calls(run: &Run, params: CallsParams, context: &CallContext) -> Answer<Page<F
             few_enough(entries.len())?;
             entries
         }
-        (None, address) => {
-            Target { address, ..Target::default() }.addresses(run, search.asked())?
-        }
+        (None, address) => Target { address, ..Target::default() }.addresses(
+            run,
+            search.asked(),
+            search.context,
+        )?,
         _ => return Err(super::failure::invalid("give \"function\" or \"address\"")),
     };
     let describe = |execution: Execution| {
@@ -253,7 +255,7 @@ fn returns(run: &Run, params: ReturnsParams, context: &CallContext) -> Answer<Pa
 /// The instructions of a function that return, of those that were ever executed.
 fn return_instructions(search: &Search<'_>, name: &str) -> Answer<Vec<u64>> {
     let run = search.run;
-    let functions = functions_named(run, search.asked(), name)?;
+    let functions = functions_named(run, search.asked(), name, search.context)?;
     let functions = functions.iter().filter(|(function, _)| function.inlined_in.is_none());
     let mut addresses = Vec::new();
     for (function, mapped) in functions {

@@ -94,7 +94,7 @@ fn functions(
     params: FunctionsParams,
     context: &CallContext,
 ) -> Answer<Page<FunctionInfo>> {
-    let found = functions_named(run, moment(params.process, params.time), &params.name)?;
+    let found = functions_named(run, moment(params.process, params.time), &params.name, context)?;
     let found: Vec<FunctionCode> = found.into_iter().map(|(function, _)| function).collect();
     let page = PageRequest { limit: params.limit, cursor: params.cursor };
     some_of(&found, &page, context)

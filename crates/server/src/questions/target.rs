@@ -11,6 +11,7 @@ use retro_query::{Moment, Run};
 use super::Answer;
 use super::failure::{invalid, unknown};
 use super::wire::Address;
+use crate::service::CallContext;
 
 /// Addresses that one search looks for.
 const ADDRESSES_LIMIT: usize = 1000;
@@ -29,13 +30,13 @@ pub(super) struct Target<'a> {
 
 impl Target<'_> {
     /// The instructions that are meant.
-    pub fn addresses(&self, run: &Run, moment: Moment) -> Answer<Vec<u64>> {
+    pub fn addresses(&self, run: &Run, moment: Moment, context: &CallContext) -> Answer<Vec<u64>> {
         let mut addresses: Vec<u64> = match *self {
             Target { address: Some(address), function: None, file: None, line: None } => {
                 vec![address.0]
             }
             Target { address: None, function: Some(name), file: None, line: None } => {
-                let functions = functions_named(run, moment, name)?;
+                let functions = functions_named(run, moment, name, context)?;
                 functions.iter().map(|(function, _)| function.entry).collect()
             }
             Target { address: None, function: None, file: Some(file), line: Some(line) } => {
@@ -66,11 +67,11 @@ pub(super) fn functions_named(
     run: &Run,
     moment: Moment,
     name: &str,
+    context: &CallContext,
 ) -> Answer<Vec<(FunctionCode, Moment)>> {
     check_name(name)?;
-    let mut found = found_at(run, moment, |Moment { log, time }| {
-        run.symbols().functions_named(log, time, name)
-    })?;
+    let cancel = context.cancel().flag();
+    let mut found = found_at(run, moment, |moment| Ok(run.functions_named(moment, name, cancel)?))?;
     let mut seen = HashSet::new();
     found.retain(|(function, _)| {
         seen.insert((function.entry, function.name.clone(), function.inlined_in.clone()))
@@ -92,7 +93,7 @@ pub(super) fn code_of_line(
 ) -> Answer<Vec<LineCode>> {
     check_name(file)?;
     let found = found_at(run, moment, |Moment { log, time }| {
-        run.symbols().code_of_line(log, time, file, line)
+        Ok(run.symbols().code_of_line(log, time, file, line))
     })?;
     let mut found: Vec<LineCode> = found.into_iter().map(|(code, _)| code).collect();
     // The nearest line counts, whenever it is mapped.
@@ -114,13 +115,16 @@ pub(super) fn code_of_line(
 fn found_at<T>(
     run: &Run,
     moment: Moment,
-    find: impl Fn(Moment) -> Vec<T>,
+    find: impl Fn(Moment) -> Answer<Vec<T>>,
 ) -> Answer<Vec<(T, Moment)>> {
     let process = run.process(moment.log)?;
     process.volume_of(moment.time)?;
     let end = Moment { time: process.end, ..moment };
-    let both = [moment, end].into_iter();
-    Ok(both.flat_map(|moment| find(moment).into_iter().map(move |found| (found, moment))).collect())
+    let mut all = Vec::new();
+    for moment in [moment, end] {
+        all.extend(find(moment)?.into_iter().map(|found| (found, moment)));
+    }
+    Ok(all)
 }
 
 pub(super) fn check_name(name: &str) -> Answer<()> {

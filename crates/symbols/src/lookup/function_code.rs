@@ -40,6 +40,8 @@ pub struct FunctionCode {
     pub source: Option<Source>,
     /// The function that its code stands in, if it is inlined there.
     pub inlined_in: Option<Arc<str>>,
+    /// Calls of this name never lead here: this code is run once, to choose the function that they lead to.
+    pub is_resolver: bool,
 }
 
 impl Symbols {
@@ -86,6 +88,10 @@ impl ObjectFile {
             if !found[..described].iter().any(is_known) {
                 let ranges = iter::once(symbol.address..end).collect();
                 found.push(self.function_code(symbol.name, module, symbol.address, ranges));
+            }
+            if symbol.is_resolver {
+                let its = found.iter_mut().filter(|function| function.entry == symbol.address);
+                its.for_each(|function| function.is_resolver = true);
             }
         }
         found.sort_by_key(|function| (function.inlined_in.is_some(), function.entry));
@@ -139,6 +145,7 @@ impl ObjectFile {
             body,
             source: self.line(body),
             inlined_in: None,
+            is_resolver: false,
         }
     }
 }

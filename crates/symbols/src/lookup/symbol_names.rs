@@ -47,6 +47,7 @@ pub(crate) struct FoundSymbol {
     pub(crate) address: u64,
     pub(crate) size: u64,
     pub(crate) is_code: bool,
+    pub(crate) is_resolver: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +56,8 @@ struct Row {
     size: u64,
     name: (u32, u32),
     is_code: bool,
+    /// Its code tells the dynamic linker which function the name stands for.
+    is_resolver: bool,
 }
 
 /// The symbols of a file.
@@ -106,6 +109,7 @@ impl SymbolNames {
                     size: symbol.st_size(endian),
                     name,
                     is_code: kind != STT_OBJECT && flags & u64::from(SHF_EXECINSTR) != 0,
+                    is_resolver: kind == STT_GNU_IFUNC,
                 });
             }
         }
@@ -149,6 +153,7 @@ impl SymbolNames {
                     address: row.address,
                     size: row.size,
                     is_code: row.is_code,
+                    is_resolver: row.is_resolver,
                 })
             })
             .take(FOUND_LIMIT)
