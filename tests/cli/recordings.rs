@@ -471,3 +471,77 @@ fn wait_until(mut condition: impl FnMut() -> bool) {
         thread::sleep(Duration::from_millis(20));
     }
 }
+
+#[test]
+fn children_that_kill_themselves_end_as_they_do() {
+    let store = Store::new("own-death");
+    let source = r#"
+        #include <signal.h>
+        #include <stdlib.h>
+        #include <unistd.h>
+        #include <sys/wait.h>
+
+        static void pass(int signal) { (void)signal; }
+
+        static void child(void (*end)(void))
+        {
+            if (fork() == 0) {
+                end();
+                _exit(3);
+            }
+            while (wait(NULL) > 0)
+                ;
+        }
+
+        static void terminate(void) { raise(SIGTERM); }
+        static void end_at_once(void) { kill(getpid(), SIGKILL); }
+        static void survive(void)
+        {
+            signal(SIGTERM, pass);
+            raise(SIGTERM);
+            sigset_t set;
+            sigfillset(&set);
+            sigprocmask(SIG_BLOCK, &set, NULL);
+            raise(SIGINT);
+            raise(SIGCHLD);
+        }
+        static void be_killed(void)
+        {
+            survive();
+            pause();
+        }
+
+        int main(void)
+        {
+            child(abort);
+            child(terminate);
+            child(end_at_once);
+            child(survive);
+            pid_t waiting = fork();
+            if (waiting == 0)
+                be_killed();
+            usleep(200000);
+            kill(waiting, SIGKILL);
+            while (wait(NULL) > 0)
+                ;
+            return 0;
+        }
+    "#;
+    let program = store.compile("ends", source);
+    store.output(["record", "--quiet", "--no-index", "--", &program]);
+    let info = store.json(["info", "--json"]);
+    let processes = info["processes"].as_array().unwrap();
+    let ends: Vec<&str> = processes.iter().map(|one| one["ended"].as_str().unwrap()).collect();
+    assert_eq!(
+        ends,
+        [
+            "exited with status 0",
+            "killed by SIGABRT",
+            "killed by SIGTERM",
+            "killed by SIGKILL",
+            "exited with status 3",
+            "unknown"
+        ]
+    );
+    store.output(["verify"]);
+}

@@ -14,6 +14,7 @@
 //! | [`access`], [`strings`] | instructions that emitted code cannot follow |
 //! | [`effects`] | which memory system calls write |
 //! | [`maps`] | address-space changes and file identities |
+//! | [`own_death`] | how a process ends that kills itself |
 //! | [`schedule`] | one thread at a time |
 //! | [`intervals`] | resets of the shadow, which make parts of the log independent |
 //! | [`sums`] | sums of the shadow, for replays to compare |
@@ -32,6 +33,7 @@ pub mod effects;
 mod handed_over;
 pub mod intervals;
 pub mod maps;
+mod own_death;
 pub mod process;
 pub mod schedule;
 pub mod shadow;
@@ -459,6 +461,7 @@ impl Events for Record {
             });
             let counts = &recorder.writer.header().counts.syscalls;
             bump32(&counts[(number as usize).min(counts.len() - 1)]);
+            recorder.may_die(context, number, &args);
         });
     }
 
@@ -466,6 +469,7 @@ impl Events for Record {
         context.in_syscall = 0;
         let result = context.registers.get(Gpr::Rax);
         with(|recorder| {
+            recorder.has_survived(context, number, args);
             recorder.event(Event::SyscallExit { result });
             effects::written(&GuestMemory, number as u32, args, result, &mut |address, len| {
                 recorder.wrote(address, len);

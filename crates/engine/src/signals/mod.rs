@@ -478,6 +478,26 @@ fn set_mask_after_delivery(context: &mut Context) {
     set_mask(context, mask);
 }
 
+/// Whether a signal to this thread ends the process at once, by default.
+pub fn would_end(context: &Context, signal: u32) -> bool {
+    const HARMLESS: [u32; 8] = [
+        c::SIGCHLD,
+        c::SIGCONT,
+        c::SIGURG,
+        c::SIGWINCH,
+        c::SIGSTOP,
+        c::SIGTSTP,
+        c::SIGTTIN,
+        c::SIGTTOU,
+    ];
+    if !(1..SIGNALS as u32).contains(&signal) || HARMLESS.contains(&signal) {
+        return false;
+    }
+    let is_default = handlers(context).0.lock()[signal as usize].handler == SIG_DFL;
+    let is_blocked = context.signals.mask & set_of(signal) != 0;
+    signal == c::SIGKILL || is_default && !is_blocked
+}
+
 /// Starts the guest's handler.
 fn deliver(context: &mut Context, arrived: &Arrived, synchronous: bool) {
     let signal = arrived.signal;
