@@ -437,7 +437,8 @@ impl Writers {
         if window == 0 {
             return Ok(None);
         }
-        let table = WindowTable::open(&self.directory.join("windows"), self.manifest.window_table)?;
+        let table =
+            WindowTable::open(&self.directory.join("windows"), self.manifest.window_table, 0)?;
         let snapshot = table.snapshot(window)?.ok_or(Error::NoWindow(window))?;
         let pages = PageVersions::open(&self.directory, self.manifest.pages, 16 << 20)?;
         Ok(Some(volume::start(snapshot, &Arc::new(pages), window)))
@@ -676,7 +677,7 @@ fn store_rows(
     directory: &Path,
     manifest: &Manifest,
 ) -> Result<(u64, u64), Error> {
-    let table = WindowTable::open(&directory.join("windows"), manifest.window_table)?;
+    let table = WindowTable::open(&directory.join("windows"), manifest.window_table, 0)?;
     let mut rows = RowWriter::create(&directory.join("rows"))?;
     let mut kinds = SetTreeWriter::create(&directory.join("row-kinds"), SetKind::Counted)?;
     let mut gathered: Vec<TimedRow> = Vec::new();
@@ -754,7 +755,7 @@ fn store_reads(
     watch: &impl Watch,
     replay: impl Fn(retro_replayer::Error) -> Error + Copy,
 ) -> Result<u64, Error> {
-    let table = WindowTable::open(&directory.join("windows"), manifest.window_table)?;
+    let table = WindowTable::open(&directory.join("windows"), manifest.window_table, 0)?;
     let mut reads = SetTreeWriter::create(&directory.join("reads"), SetKind::Plain)?;
     let mut session = replayer.session(job.log, job.interval.number).map_err(replay)?;
     for window in 0..table.len() {

@@ -33,12 +33,6 @@ use crate::pieces::Pieces;
 use crate::set_tree::{SetKind, SetTree};
 use crate::windows::WindowTable;
 
-/// Bytes that each tree of sets may keep of what it has read.
-const TREE_CACHE: usize = 16 << 20;
-
-/// Bytes of page versions that are kept.
-const PAGE_CACHE: usize = 32 << 20;
-
 /// The directory of a volume.
 pub(crate) fn directory(index: &Path, log: u64, interval: u64) -> PathBuf {
     index.join(format!("{log}-{interval}"))
@@ -76,28 +70,41 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Opens a volume that is complete; none if it is not.
-    pub fn open(index: &Path, log: u64, interval: u64) -> Result<Option<Volume>, Error> {
+    /// Opens a volume that is complete; none if it is not. It may keep so many bytes of what it has read.
+    pub fn open(
+        index: &Path,
+        log: u64,
+        interval: u64,
+        memory: usize,
+    ) -> Result<Option<Volume>, Error> {
         let directory = directory(index, log, interval);
         let Some(manifest) = Manifest::load(&directory)?.filter(|manifest| manifest.is_complete)
         else {
             return Ok(None);
         };
         let tree = |name: &str, kind: SetKind, committed: u64| {
-            SetTree::open(&directory.join(name), kind, committed, TREE_CACHE)
+            SetTree::open(&directory.join(name), kind, committed, memory / 8)
         };
-        let pages = PageVersions::open(&directory, manifest.pages, PAGE_CACHE)?;
+        let pages = PageVersions::open(&directory, manifest.pages, memory / 2)?;
         Ok(Some(Volume {
             log,
             interval,
             start: manifest.start,
             end: manifest.end,
-            windows: WindowTable::open(&directory.join("windows"), manifest.window_table)?,
+            windows: WindowTable::open(
+                &directory.join("windows"),
+                manifest.window_table,
+                memory / 16,
+            )?,
             pages: Arc::new(pages),
             words: tree("words", SetKind::Plain, manifest.words)?,
             code: tree("code", SetKind::Counted, manifest.code)?,
             pieces: Pieces::open(&directory.join("pieces"), manifest.pieces)?,
-            calls: CallTree::open(&directory.join("calls"), manifest.calls)?,
+            calls: CallTree::open_with_cache(
+                &directory.join("calls"),
+                manifest.calls,
+                memory / 16,
+            )?,
             rows: RowTable::open(&directory.join("rows"), manifest.rows)?,
             row_kinds: tree("row-kinds", SetKind::Counted, manifest.row_kinds)?,
             reads: match manifest.reads {

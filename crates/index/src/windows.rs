@@ -28,9 +28,6 @@ const WINDOW: u8 = 1;
 /// Bytes of a thread's state, uncompressed, at most.
 const STATE_LIMIT: usize = 1 << 16;
 
-/// Bytes of states that are kept.
-const CACHE: usize = 8 << 20;
-
 /// Writes windows as they begin.
 #[derive(Debug)]
 pub(crate) struct WindowWriter {
@@ -158,10 +155,15 @@ pub struct WindowTable {
 }
 
 impl WindowTable {
-    pub(crate) fn open(path: &Path, committed: u64) -> Result<WindowTable, FrameError> {
+    /// Opens it. It may keep so many bytes of states.
+    pub(crate) fn open(
+        path: &Path,
+        committed: u64,
+        cache: usize,
+    ) -> Result<WindowTable, FrameError> {
         let file = FrameFile::open(path, TAG, committed)?;
         let (_, rows) = load(&file)?;
-        Ok(WindowTable { file, rows, states: Mutex::new(Generations::new(CACHE)) })
+        Ok(WindowTable { file, rows, states: Mutex::new(Generations::new(cache)) })
     }
 
     /// How many there are.
@@ -253,7 +255,7 @@ mod tests {
         (3..20).for_each(|window| writer.append(&snapshot(window)).unwrap());
         let committed = writer.commit().unwrap();
         assert!(committed < 64 << 10, "{committed} bytes");
-        let table = WindowTable::open(&path, committed).unwrap();
+        let table = WindowTable::open(&path, committed, 1 << 20).unwrap();
         assert_eq!(table.len(), 20);
         for window in 0..20 {
             assert_eq!(table.snapshot(window).unwrap().unwrap(), snapshot(window.into()));

@@ -19,6 +19,12 @@ use crate::templates::{Kind, Templates};
 use crate::trace::Trace;
 use crate::{Error, Moment};
 
+/// Bytes that are kept of what was read of the index. Each volume has its share of it, as long as it is.
+const INDEX_MEMORY: u64 = 1 << 30;
+
+/// But no less than this.
+const VOLUME_MEMORY: u64 = 1 << 20;
+
 /// Bytes of traces that are kept, if nobody says otherwise.
 const TRACES: usize = 512 << 20;
 
@@ -190,8 +196,12 @@ impl Run {
         };
         let (start, end) = (first.start, last.end);
         let mut volumes = Vec::with_capacity(intervals.len());
+        let processes = self.recording().processes().iter();
+        let instructions: u64 = processes.map(|process| process.summary.time).sum();
         for interval in &intervals {
-            match Volume::open(&self.shared.index, log, interval.number)? {
+            let part = (interval.end - interval.start) as f64 / instructions.max(1) as f64;
+            let memory = ((INDEX_MEMORY as f64 * part.min(1.0)) as u64).max(VOLUME_MEMORY);
+            match Volume::open(&self.shared.index, log, interval.number, memory as usize)? {
                 // What grew since it was indexed is not indexed.
                 Some(volume) if (volume.start, volume.end) == (interval.start, interval.end) => {
                     volumes.push(volume);
