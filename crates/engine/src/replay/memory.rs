@@ -3,7 +3,8 @@
 //! Plain, it is one mapping of zeroes that takes what the log and the guest write. *Lazy*, nothing of it can be
 //! accessed at first; the fault on the first access to a piece asks the owner for its pages. *Marked*, a byte beside every
 //! byte, where a recording has its shadow, tells whether it was written since the owner asked last; memory can be read only
-//! at first, and the fault on the first store to a piece notes that its marks are worth a look.
+//! at first, and the fault on the first store to a piece notes that its marks are worth a look. A piece that is written stays
+//! writable until it has been left alone for a while: a fault takes longer than many looks at its marks.
 //!
 //! Invariants: all faults are resolved in the signal handler, before anybody sees them. What the handler needs is behind
 //! a lock that is never held while guest memory is touched.
@@ -56,6 +57,24 @@ enum Replaced {
     Moved { from: u64, to: u64, len: u64 },
 }
 
+/// Memory that may have marks.
+#[derive(Clone, Copy)]
+struct Writable {
+    start: u64,
+    end: u64,
+    /// How often there were none.
+    idle: u8,
+}
+
+impl Writable {
+    fn new(start: u64, end: u64) -> Writable {
+        Writable { start, end, idle: 0 }
+    }
+}
+
+/// A piece without marks is looked at so often before it is watched again.
+const PATIENCE: u8 = 3;
+
 struct Pages {
     mapped: bool,
     lazy: bool,
@@ -63,7 +82,7 @@ struct Pages {
     /// What was fetched, if lazy.
     present: Ranges,
     /// What can be written, if marked.
-    changed: Vec<(u64, u64)>,
+    changed: Vec<Writable>,
     /// What has become zero or lies elsewhere, if marked.
     replaced: Vec<Replaced>,
 }
@@ -177,7 +196,7 @@ pub fn supply(address: u64, write: bool) -> bool {
         pages.present.insert(start, end);
     }
     if pages.marked {
-        pages.changed.push((start, end));
+        pages.changed.push(Writable::new(start, end));
     }
     true
 }
@@ -222,7 +241,7 @@ impl Pages {
         fill(piece, mask, pages);
         self.present.insert(piece, piece + PIECE);
         if self.marked {
-            self.changed.push((piece, piece + PIECE));
+            self.changed.push(Writable::new(piece, piece + PIECE));
         }
     }
 }
@@ -363,7 +382,8 @@ pub fn read(address: u64, bytes: &mut [u8]) -> usize {
 
 /// Sends the pages that have marks, and starts over.
 pub fn send_changes() {
-    let changed = joined(core::mem::take(&mut PAGES.lock().changed));
+    let mut changed = core::mem::take(&mut PAGES.lock().changed);
+    changed.sort_unstable_by_key(|range| range.start);
     let replaced = core::mem::take(&mut PAGES.lock().replaced);
     for range in replaced {
         let header = match range {
@@ -372,17 +392,26 @@ pub fn send_changes() {
         };
         socket::send(header, &[]);
     }
-    for &(start, end) in &changed {
-        for page in (start..end).step_by(PAGE as usize) {
-            send_marked_page(page);
+    let mut quiet = Vec::new();
+    changed.retain_mut(|range| {
+        let mut has_marks = false;
+        for page in (range.start..range.end).step_by(PAGE as usize) {
+            has_marks |= send_marked_page(page);
         }
-    }
-    watch_again(changed);
+        range.idle = if has_marks { 0 } else { range.idle + 1 };
+        // What is larger takes too long to be looked at for nothing.
+        let stays = range.idle < PATIENCE && range.end - range.start <= PIECE;
+        if !stays {
+            quiet.push((range.start, range.end));
+        }
+        stays
+    });
+    PAGES.lock().changed.append(&mut changed);
+    watch_again(joined(quiet));
 }
 
-/// Neighbours become one.
-fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
-    ranges.sort_unstable();
+/// Neighbours become one; they are in the order of their starts.
+fn joined(ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     let mut joined: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
     for (start, end) in ranges {
         match joined.last_mut() {
@@ -397,13 +426,13 @@ fn watch_again(changed: Vec<(u64, u64)>) {
     for (start, end) in changed {
         // Where that fails the pages are sent again next time: they are not forgotten.
         if protect(start, end, READ).is_err() {
-            PAGES.lock().changed.push((start, end));
+            PAGES.lock().changed.push(Writable::new(start, end));
         }
     }
 }
 
-/// Sends a page if it has marks, and takes these away.
-fn send_marked_page(page: u64) {
+/// Sends a page if it has marks, and takes these away. Whether it had any.
+fn send_marked_page(page: u64) -> bool {
     const WORDS: usize = PAGE as usize / 8;
     /// The highest bit of every byte, which only `WRITTEN` has.
     const WRITTEN: u64 = u64::from_ne_bytes([mark::WRITTEN & !0x7f; 8]);
@@ -412,7 +441,7 @@ fn send_marked_page(page: u64) {
     // SAFETY: the marks of a page, at a multiple of 64 bytes; the guest does not run now.
     let marks = unsafe { &mut *((page + SHADOW_DISTANCE) as *mut [u64; WORDS]) };
     if marks.iter().fold(0, |all, word| all | word) == 0 {
-        return;
+        return false;
     }
     let mut payload = [0u8; WRITTEN_SIZE];
     let (address, rest) = payload.split_at_mut(8);
@@ -430,4 +459,5 @@ fn send_marked_page(page: u64) {
         }
     }
     socket::gather(tell::WRITTEN, &[&payload]);
+    true
 }
