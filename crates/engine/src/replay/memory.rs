@@ -73,7 +73,7 @@ impl Writable {
 }
 
 /// A piece without marks is looked at so often before it is watched again.
-const PATIENCE: u8 = 3;
+const PATIENCE: u8 = 8;
 
 struct Pages {
     mapped: bool,
