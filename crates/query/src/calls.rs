@@ -37,7 +37,7 @@ impl Run {
     /// frame otherwise. None if it never does, or if it is no call.
     pub fn return_of_call(&self, call: Moment, thread: u32) -> Result<Option<Moment>, Error> {
         let process = self.process(call.log)?;
-        let Some(open) = self.last_parenthesis_of(&process, call.time, thread)? else {
+        let Some(open) = self.last_parenthesis_of(&process, call.time, thread, u64::MAX)? else {
             return Ok(None);
         };
         let Some(calls) = calls_of(&process, open.volume, thread)? else { return Ok(None) };
@@ -45,7 +45,7 @@ impl Run {
             return Ok(None);
         }
         if let Some(close) = calls.find_close(open.position)? {
-            return self.time_of(&process, Place { position: close, ..open }, thread);
+            return self.time_of(&process, Place { position: close, ..open }, thread, u64::MAX);
         }
         let wanted = calls.excess(open.position)? - calls.excess(calls.len())?;
         self.close_in_later_volume(&process, open.volume + 1, thread, wanted)
@@ -55,7 +55,9 @@ impl Run {
     /// it is no return.
     pub fn call_of_return(&self, returned: Moment, thread: u32) -> Result<Option<Moment>, Error> {
         let process = self.process(returned.log)?;
-        let Some(close) = self.last_parenthesis_of(&process, returned.time, thread)? else {
+        let Some(close) =
+            self.last_parenthesis_of(&process, returned.time, thread, returned.time)?
+        else {
             return Ok(None);
         };
         let Some(calls) = calls_of(&process, close.volume, thread)? else { return Ok(None) };
@@ -63,7 +65,12 @@ impl Run {
             return Ok(None);
         }
         if let Some(open) = calls.find_open(close.position)? {
-            return self.time_of(&process, Place { position: open, ..close }, thread);
+            return self.time_of(
+                &process,
+                Place { position: open, ..close },
+                thread,
+                returned.time,
+            );
         }
         let wanted = calls.excess(close.position)? - 1;
         self.open_in_earlier_volume(&process, close.volume, thread, wanted)
@@ -75,9 +82,15 @@ impl Run {
         let (volume, _) = process.volume_of(moment.time)?;
         let mut wanted = -1;
         if let Some(calls) = calls_of(&process, volume, thread)? {
-            let position = self.position(&process, volume, &calls, thread, moment.time)?;
+            let position =
+                self.position(&process, volume, &calls, thread, moment.time, moment.time)?;
             if let Some(open) = calls.enclosing(position)? {
-                return self.time_of(&process, Place { volume, position: open }, thread);
+                return self.time_of(
+                    &process,
+                    Place { volume, position: open },
+                    thread,
+                    moment.time,
+                );
             }
             wanted = calls.excess(position)? - 1;
         }
@@ -90,10 +103,16 @@ impl Run {
         let (volume, _) = process.volume_of(moment.time)?;
         let mut wanted = -1;
         if let Some(calls) = calls_of(&process, volume, thread)? {
-            let position = self.position(&process, volume, &calls, thread, moment.time)?;
+            let position =
+                self.position(&process, volume, &calls, thread, moment.time, u64::MAX)?;
             let excess = calls.excess(position)?;
             if let Some(after) = calls.next_at_or_below(position, excess - 1)? {
-                return self.time_of(&process, Place { volume, position: after - 1 }, thread);
+                return self.time_of(
+                    &process,
+                    Place { volume, position: after - 1 },
+                    thread,
+                    u64::MAX,
+                );
             }
             wanted = excess - 1 - calls.excess(calls.len())?;
         }
@@ -113,14 +132,16 @@ impl Run {
             }
         }
         if let Some(calls) = calls_of(&process, volume, thread)? {
-            let position = self.position(&process, volume, &calls, thread, moment.time)?;
+            let position =
+                self.position(&process, volume, &calls, thread, moment.time, moment.time)?;
             lowest = lowest.min(excess + calls.excess_bounds(0..position)?.0);
             excess += calls.excess(position)?;
         }
         Ok((excess - lowest).max(0) as u64)
     }
 
-    /// How many parentheses of a thread come before a time of a volume.
+    /// How many parentheses of a thread come before a time of a volume. The answer is sought up to
+    /// `until`: what a window did is asked for once.
     fn position(
         &self,
         process: &Process,
@@ -128,13 +149,15 @@ impl Run {
         calls: &ThreadCalls,
         thread: u32,
         time: u64,
+        until: u64,
     ) -> Result<u64, Error> {
         let index = &process.volumes[volume];
         let window = index.window_of(time);
         let mut position = calls.parentheses_before(window.into())?;
         let start = index.window_range(window).start;
         if time > start {
-            let trace = self.trace(process, WindowRef { volume: index, window })?;
+            let place = WindowRef { volume: index, window };
+            let trace = self.trace_before(process, place, until.max(time))?;
             let mut matcher = calls.matcher_at(window.into())?;
             let own = trace.transfers(start..time).filter(|transfer| transfer.thread == thread);
             position += own.map(|transfer| feed(&mut matcher, &transfer)).sum::<u64>();
@@ -142,17 +165,19 @@ impl Run {
         Ok(position)
     }
 
-    /// The last parenthesis of the call or return at a time: that of its own frame.
+    /// The last parenthesis of the call or return at a time: that of its own frame. `until` as above.
     fn last_parenthesis_of(
         &self,
         process: &Process,
         time: u64,
         thread: u32,
+        until: u64,
     ) -> Result<Option<Place>, Error> {
         let (volume, index) = process.volume_of(time)?;
         let Some(calls) = calls_of(process, volume, thread)? else { return Ok(None) };
         let window = index.window_of(time);
-        let trace = self.trace(process, WindowRef { volume: index, window })?;
+        let place = WindowRef { volume: index, window };
+        let trace = self.trace_before(process, place, until.max(time + 1))?;
         let mut matcher = calls.matcher_at(window.into())?;
         let mut position = calls.parentheses_before(window.into())?;
         for transfer in trace.transfers(trace.range.start..time + 1) {
@@ -168,19 +193,21 @@ impl Run {
         Ok(None)
     }
 
-    /// The moment of the call or return that a parenthesis is of.
+    /// The moment of the call or return that a parenthesis is of, which is before a time.
     fn time_of(
         &self,
         process: &Process,
         place: Place,
         thread: u32,
+        until: u64,
     ) -> Result<Option<Moment>, Error> {
         let volume = &process.volumes[place.volume];
         let Some(calls) = calls_of(process, place.volume, thread)? else { return Ok(None) };
         let window = calls.window_of(place.position)?;
         let mut position = calls.parentheses_before(window)?;
         let mut matcher = calls.matcher_at(window)?;
-        let trace = self.trace(process, WindowRef { volume, window: window as u32 })?;
+        let place_of = WindowRef { volume, window: window as u32 };
+        let trace = self.trace_before(process, place_of, until)?;
         for transfer in trace.transfers(trace.range.clone()) {
             if transfer.thread == thread {
                 position += feed(&mut matcher, &transfer);
@@ -205,7 +232,7 @@ impl Run {
             if let Some(after) = calls.next_at_or_below(0, wanted)?
                 && let Some(position) = after.checked_sub(1)
             {
-                return self.time_of(process, Place { volume, position }, thread);
+                return self.time_of(process, Place { volume, position }, thread, u64::MAX);
             }
             wanted -= calls.excess(calls.len())?;
         }
@@ -226,7 +253,7 @@ impl Run {
             if let Some(position) = calls.previous_at_or_below(calls.len(), wanted)?
                 && position < calls.len()
             {
-                return self.time_of(process, Place { volume, position }, thread);
+                return self.time_of(process, Place { volume, position }, thread, u64::MAX);
             }
         }
         Ok(None)

@@ -92,7 +92,7 @@ impl Run {
             |volume| &volume.words,
             move |_| keys.clone(),
             move |run: &Run, process: &Process, place: WindowRef<'_>, times: Range<u64>| {
-                let trace = run.trace(process, place)?;
+                let trace = run.trace_before(process, place, times.end)?;
                 let writes = trace.writes(memory.clone(), times);
                 Ok(writes
                     .map(|write| {
@@ -132,7 +132,7 @@ impl Run {
             |volume| &volume.code,
             move |volume: &Volume| pieces_at(volume, &asked),
             move |run: &Run, process: &Process, place: WindowRef<'_>, times: Range<u64>| {
-                let trace = run.trace(process, place)?;
+                let trace = run.trace_before(process, place, times.end)?;
                 let found = trace.executions(&addresses, times);
                 Ok(found
                     .map(|(time, pc)| Execution { time, thread: trace.thread_at(time), pc })
@@ -155,7 +155,8 @@ impl Run {
             };
             count += volume.code.count(0..window, keys.clone())?;
             if window < volume.windows.len() && volume.code.contains(window, keys)? {
-                let trace = self.trace(&process, WindowRef { volume, window })?;
+                let place = WindowRef { volume, window };
+                let trace = self.trace_before(&process, place, before.time)?;
                 count +=
                     trace.executions(&[address], trace.range.start..before.time).count() as u64;
             }

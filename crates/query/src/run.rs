@@ -220,6 +220,18 @@ impl Run {
 
     /// Everything that a window did.
     pub fn trace(&self, process: &Process, place: WindowRef<'_>) -> Result<Arc<Trace>, Error> {
+        self.trace_before(process, place, u64::MAX)
+    }
+
+    /// Everything that a window did before a time. What came later may be there or not.
+    pub(crate) fn trace_before(
+        &self,
+        process: &Process,
+        place: WindowRef<'_>,
+        time: u64,
+    ) -> Result<Arc<Trace>, Error> {
+        let window = place.volume.window_range(place.window);
+        let wanted = time.clamp(window.start, window.end);
         let key = (process.log, place.volume.interval, place.window);
         let cell = {
             let mut traces = lock(&self.shared.traces);
@@ -235,13 +247,17 @@ impl Run {
             }
         };
         let mut made = lock(&cell);
-        if let Some(trace) = &*made {
-            return Ok(Arc::clone(trace));
-        }
+        let end = match &*made {
+            Some(trace) if trace.range.end >= wanted => return Ok(Arc::clone(trace)),
+            // Whoever comes back for more may do so again.
+            Some(_) => window.end,
+            None if wanted - window.start > (window.end - window.start) / 4 * 3 => window.end,
+            None => wanted,
+        };
         let templates = &self.shared.templates;
         let mut session = templates.session(self, process, place, Kind::Streaming)?;
         let spare = lock(&self.shared.spare_trace).take();
-        let trace = Arc::new(Trace::gather(self.recording(), &mut session, place, spare)?);
+        let trace = Arc::new(Trace::gather(self.recording(), &mut session, place, end, spare)?);
         templates.give_back(Kind::Streaming, session);
         *made = Some(Arc::clone(&trace));
         drop(made);

@@ -28,7 +28,7 @@ pub(crate) const DETAIL: fn() -> Detail = || Detail::CALLS | Detail::WRITES;
 /// A window, with all that it did.
 #[derive(Debug, Default)]
 pub struct Trace {
-    /// From when to when.
+    /// From when to when: all of the window, or the beginning of it.
     pub range: Range<u64>,
     /// The blocks, with what they accessed.
     stream: KeptStream,
@@ -168,15 +168,15 @@ impl Visitor for &mut Gatherer<'_> {
 }
 
 impl Trace {
-    /// Replays a session, which stands at the start of a window, to its end. Takes the memory of a trace that nobody needs
-    /// any more: fresh memory costs as much as what is done with it.
+    /// Replays a session, which stands at the start of a window, to its end or a time before. Takes the memory of a trace
+    /// that nobody needs any more: fresh memory costs as much as what is done with it.
     pub(crate) fn gather(
         recording: &Recording,
         session: &mut Session,
         place: WindowRef<'_>,
+        end: u64,
         spare: Option<Trace>,
     ) -> Result<Trace, Error> {
-        let end = place.volume.window_range(place.window).end;
         let start = session.time();
         let snapshot = place.volume.windows.snapshot(place.window)?;
         let mut trace = spare.unwrap_or_default();
