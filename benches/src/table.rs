@@ -160,8 +160,8 @@ fn question_caption(report: &Report) -> String {
     let count = report.programs.iter().find_map(|program| Some(program.answers()?.questions));
     let count = count.map_or_else(String::new, |count| format!("{count} "));
     format!(
-        "{count}random questions of each kind about the longest process, milliseconds, median and worst, nothing kept of \
-         the answers before:"
+        "{count}random questions of each kind about the longest process, milliseconds, median and worst, each kind at \
+         moments of its own:"
     )
 }
 
@@ -322,8 +322,8 @@ Cold starts, milliseconds over native and multiple of it, median of 30:
         report.programs[0].answers = Some(Ok(answers(&[("registers", 1.25)])).into());
         report.programs[2].answers = Some(Err("diverged".to_owned()).into());
         let expected = "\
-100 random questions of each kind about the longest process, milliseconds, median and worst, nothing kept of the \
-answers before:
+100 random questions of each kind about the longest process, milliseconds, median and worst, each kind at moments \
+of its own:
 
 | question                      |     gzip |    cc1 |
 | ----------------------------- | -------: | -----: |
