@@ -200,8 +200,17 @@ enum Gone {
 
 impl Gone {
     fn of(replayer: &Replayer) -> Gone {
+        /// Who removes a recording takes the index first and the log last.
+        const REMOVAL: Duration = Duration::from_secs(1);
         let log = replayer.recording().directory().join(LOG_NAME);
-        if fs::exists(log).unwrap_or(true) { Gone::Index } else { Gone::Recording }
+        let start = Instant::now();
+        while fs::exists(&log).unwrap_or(true) {
+            if start.elapsed() > REMOVAL {
+                return Gone::Index;
+            }
+            thread::sleep(GLANCE);
+        }
+        Gone::Recording
     }
 }
 
