@@ -125,6 +125,7 @@ impl Run {
         let (volume, _) = process.volume_of(moment.time)?;
         let mut excess = 0;
         let mut lowest = 0;
+        process.check_indexed(process.start, moment.time)?;
         for before in 0..volume {
             if let Some(calls) = calls_of(&process, before, thread)? {
                 lowest = lowest.min(excess + calls.excess_bounds(0..calls.len())?.0);
@@ -228,6 +229,7 @@ impl Run {
         mut wanted: i64,
     ) -> Result<Option<Moment>, Error> {
         for volume in first..process.volumes.len() {
+            process.check_adjacent(volume)?;
             let Some(calls) = calls_of(process, volume, thread)? else { continue };
             if let Some(after) = calls.next_at_or_below(0, wanted)?
                 && let Some(position) = after.checked_sub(1)
@@ -236,6 +238,8 @@ impl Run {
             }
             wanted -= calls.excess(calls.len())?;
         }
+        let last = process.volumes.last().map_or(process.start, |last| last.end);
+        process.check_indexed(last, process.end)?;
         Ok(None)
     }
 
@@ -248,6 +252,7 @@ impl Run {
         mut wanted: i64,
     ) -> Result<Option<Moment>, Error> {
         for volume in (0..behind).rev() {
+            process.check_adjacent(volume + 1)?;
             let Some(calls) = calls_of(process, volume, thread)? else { continue };
             wanted += calls.excess(calls.len())?;
             if let Some(position) = calls.previous_at_or_below(calls.len(), wanted)?
@@ -256,6 +261,7 @@ impl Run {
                 return self.time_of(process, Place { volume, position }, thread, u64::MAX);
             }
         }
+        process.check_adjacent(0)?;
         Ok(None)
     }
 }

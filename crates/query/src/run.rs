@@ -129,6 +129,14 @@ impl Process {
         if reached < to { Err(Error::NotIndexed { log: self.log, from: reached }) } else { Ok(()) }
     }
 
+    /// An error unless a volume begins where the one before ends; the first, where the process begins.
+    pub(crate) fn check_adjacent(&self, volume: usize) -> Result<(), Error> {
+        let before = volume.checked_sub(1).and_then(|before| self.volumes.get(before));
+        let from = before.map_or(self.start, |before| before.end);
+        let start = self.volumes.get(volume).map_or(self.end, |volume| volume.start);
+        if start > from { Err(Error::NotIndexed { log: self.log, from }) } else { Ok(()) }
+    }
+
     /// The window that the instruction with a number is in.
     pub fn window_of(&self, time: u64) -> Result<WindowRef<'_>, Error> {
         let (_, volume) = self.volume_of(time)?;

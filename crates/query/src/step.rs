@@ -130,6 +130,9 @@ impl Run {
     ) -> Result<Option<u64>, Error> {
         let first = process.volumes.partition_point(|volume| volume.end <= from);
         for (index, volume) in process.volumes.iter().enumerate().skip(first) {
+            if from < volume.start {
+                process.check_indexed(from.max(process.start), volume.start)?;
+            }
             let mut window =
                 if index == first { volume.window_of(from.max(volume.start)) } else { 0 };
             loop {
@@ -154,6 +157,8 @@ impl Run {
                 }
             }
         }
+        let last = process.volumes.last().map_or(process.start, |last| last.end);
+        process.check_indexed(last.max(from), process.end)?;
         Ok(None)
     }
 

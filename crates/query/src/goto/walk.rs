@@ -61,6 +61,8 @@ pub(super) struct Walk {
     rest: Option<Slice>,
     /// The pieces of the code that is looked for, in this volume.
     pieces: Option<(usize, Keys)>,
+    /// Everything between the start of the walk and this time is behind it.
+    reached: u64,
 }
 
 impl Walk {
@@ -87,7 +89,31 @@ impl Walk {
             }
         };
         let process = Arc::clone(process);
-        Walk { process, direction, bounds, hint, is_sliced, next, rest: None, pieces: None }
+        let reached = match direction {
+            Direction::Forward => (*bounds.start()).max(process.start),
+            Direction::Backward => (*bounds.end()).min(process.end),
+        };
+        let (rest, pieces) = (None, None);
+        Walk { process, direction, bounds, hint, is_sliced, next, rest, pieces, reached }
+    }
+
+    /// Goes on to a volume, or to the end: what lies between has to be indexed, or nobody knows what is there.
+    fn arrive_at(&mut self, volume: Option<usize>) -> Result<(), Error> {
+        let (start, end) = (*self.bounds.start(), *self.bounds.end());
+        let found = volume.map(|volume| &self.process.volumes[volume]);
+        match self.direction {
+            Direction::Forward => {
+                let until = found.map_or(self.process.end, |volume| volume.start).min(end);
+                self.process.check_indexed(self.reached, until)?;
+                self.reached = self.reached.max(found.map_or(until, |volume| volume.end));
+            }
+            Direction::Backward => {
+                let since = found.map_or(self.process.start, |volume| volume.end).max(start);
+                self.process.check_indexed(since, self.reached)?;
+                self.reached = self.reached.min(found.map_or(since, |volume| volume.start));
+            }
+        }
+        Ok(())
     }
 
     /// The next slice.
@@ -97,6 +123,7 @@ impl Walk {
             if let Some(slice) = self.cut_rest() {
                 return Ok(Some(slice));
             }
+            self.arrive_at(self.next.map(|(volume, _)| volume))?;
             let Some((volume, window)) = self.next else { return Ok(None) };
             let Some(found) = self.find(volume, window)? else {
                 self.next = match self.direction {
@@ -116,7 +143,7 @@ impl Walk {
             };
             if is_outside {
                 self.next = None;
-                continue;
+                return Ok(None);
             }
             self.next = Some(match self.direction {
                 Direction::Forward => (volume, found + 1),

@@ -126,3 +126,26 @@ fn a_damaged_volume_is_thrown_away_and_built_again() {
     Scene::open(&recorded, &oracles).ask(20);
     assert_eq!(recorded.own_files(), before);
 }
+
+/// Questions that are asked of an index with a gap.
+const GAP_QUESTIONS: u32 = 400;
+
+#[test]
+fn an_index_with_a_gap_has_right_answers_or_says_so() {
+    for guest in ["code_self_modify", "thread_atomics"] {
+        let recorded = Recorded::guest(guest, &["--interval", "60k"]);
+        let oracles = oracles(&recorded);
+        recorded.build(&windows_of(2_000)).unwrap();
+        let scene = Scene::open(&recorded, &oracles);
+        let volumes: Vec<PathBuf> = (fs::read_dir(recorded.index()).unwrap())
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.is_dir())
+            .collect();
+        assert!(volumes.len() > 2, "{guest} has too few intervals");
+        // One in the middle.
+        let gap = recorded.index().join(format!("{}-1", recorded.logs()[0]));
+        fs::remove_dir_all(&gap).unwrap();
+        let damaged = scene.reopened_with_damage();
+        damaged.ask(GAP_QUESTIONS);
+    }
+}
