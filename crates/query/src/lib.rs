@@ -14,6 +14,7 @@
 //!   unknown_memory what a replay does not know of memory
 //! functions      functions by their names
 //! address_space  mappings at a moment
+//! program        how a process began, and what ended it
 //! core_file      a moment for whatever reads core files
 //! locate         where memory was written, code executed, a system call made …
 //! language       the language of `goto`
@@ -36,6 +37,7 @@ mod functions;
 mod goto;
 pub mod language;
 mod locate;
+mod program;
 mod recent;
 mod run;
 mod state;
@@ -49,10 +51,11 @@ pub use cancel::Cancel;
 pub use error::Error;
 pub use frames::{Evaluated, FRAMES_LIMIT, Named, ThreadStack};
 pub use goto::{Found, FoundEvent, Goto, GotoContext, Matches};
-pub use locate::{Execution, RowFilter, Write};
+pub use locate::{Execution, RowFilter, Search, Write};
 pub use retro_index::events::{Row, RowClass, TimedRow};
 pub use retro_replayer::{Registers, ThreadInfo};
 pub use retro_symbols as symbols;
+pub use program::{Death, Program, SIGINFO_SIZE};
 pub use run::{Options, Process, Run, WindowRef};
 pub use state::{READ_LIMIT, State, StateMachine};
 pub use step::{Calls, Unit};

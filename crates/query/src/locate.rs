@@ -79,7 +79,7 @@ impl Run {
         direction: Direction,
         memory: Range<u64>,
         cancel: &Cancel,
-    ) -> Result<impl Iterator<Item = Result<Write, Error>> + use<>, Error> {
+    ) -> Result<Search<Write>, Error> {
         if memory.is_empty() {
             return Err(Error::Question("there is no memory to look for".to_owned()));
         }
@@ -122,7 +122,7 @@ impl Run {
         direction: Direction,
         addresses: &[u64],
         cancel: &Cancel,
-    ) -> Result<impl Iterator<Item = Result<Execution, Error>> + use<>, Error> {
+    ) -> Result<Search<Execution>, Error> {
         let addresses: Vec<u64> = addresses.to_vec();
         let asked = addresses.clone();
         self.search(
@@ -205,7 +205,7 @@ impl Run {
         direction: Direction,
         filter: RowFilter,
         cancel: &Cancel,
-    ) -> Result<impl Iterator<Item = Result<TimedRow, Error>> + use<>, Error> {
+    ) -> Result<Search<TimedRow>, Error> {
         let keys = Keys::from(filter.keys());
         self.search(
             from,
@@ -240,6 +240,7 @@ impl Run {
             process,
             direction,
             from: from.time,
+            limit: None,
             cancel: cancel.clone(),
             tree: Box::new(tree),
             keys: Box::new(keys),
@@ -265,12 +266,14 @@ type TreeOf = Box<dyn Fn(&Volume) -> &SetTree>;
 type KeysOf = Box<dyn Fn(&Volume) -> Keys>;
 type Look<T> = Box<dyn Fn(&Run, &Process, WindowRef<'_>, Range<u64>) -> Result<Vec<T>, Error>>;
 
-/// A search that goes from window to window.
-struct Search<T> {
+/// A search that goes from window to window: an iterator over what it finds.
+pub struct Search<T> {
     run: Run,
     process: std::sync::Arc<Process>,
     direction: Direction,
     from: u64,
+    /// Windows beyond this time are not looked into.
+    limit: Option<u64>,
     cancel: Cancel,
     tree: TreeOf,
     keys: KeysOf,
@@ -282,6 +285,21 @@ struct Search<T> {
 }
 
 impl<T> Search<T> {
+    /// Ends it at a time: windows that lie wholly beyond are not looked into. The last window may still tell of what is
+    /// beyond.
+    pub fn until(mut self, limit: u64) -> Search<T> {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Whether a window lies beyond what is looked for.
+    fn is_beyond(&self, window: &Range<u64>) -> bool {
+        self.limit.is_some_and(|limit| match self.direction {
+            Direction::Forward => window.start > limit,
+            Direction::Backward => window.end <= limit,
+        })
+    }
+
     fn begin(mut self) -> Result<Search<T>, Error> {
         let Process { start, end, volumes, .. } = &*self.process;
         match self.direction {
@@ -307,6 +325,14 @@ impl<T> Search<T> {
     /// Leaves a volume. Whether there is something in an interval without index nobody knows.
     fn go_to_next_volume(&mut self, index: usize) -> Result<(), Error> {
         let Process { start, end, volumes, .. } = &*self.process;
+        let is_last = self.limit.is_some_and(|limit| match self.direction {
+            Direction::Forward => limit < volumes[index].end,
+            Direction::Backward => limit >= volumes[index].start,
+        });
+        if is_last {
+            self.is_over = true;
+            return Ok(());
+        }
         match self.direction {
             Direction::Forward => {
                 let next = volumes.get(index + 1);
@@ -340,6 +366,10 @@ impl<T> Search<T> {
         // What happens in an interval without instructions counts for the first that there would be.
         let range = volume.window_range(found);
         let range = range.start..range.end.max(volume.start + 1);
+        if self.is_beyond(&range) {
+            self.is_over = true;
+            return Ok(());
+        }
         let (times, next) = match self.direction {
             Direction::Forward => (range.start.max(self.from)..range.end, found + 1),
             Direction::Backward => (range.start..range.end.min(self.from), found),

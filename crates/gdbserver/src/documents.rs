@@ -1,0 +1,123 @@
+//! What clients read piece by piece: the description of registers, threads, libraries, the auxiliary vector.
+
+use std::fmt::Write;
+
+use retro_query::{Cancel, Direction, Error, Row, RowClass, RowFilter};
+
+use crate::libraries;
+use crate::moment_view::layout;
+use crate::session::{Session, ThreadNames};
+use crate::stop::Reason;
+
+/// The document with a name, or None if there is none of that name.
+pub fn make(session: &mut Session, object: &str, annex: &str) -> Result<Option<Vec<u8>>, Error> {
+    Ok(Some(match (object, annex) {
+        ("features", "target.xml") => layout().description().into_bytes(),
+        ("threads", "") => threads(session)?.into_bytes(),
+        ("libraries-svr4", _) => libraries::document(session)?.into_bytes(),
+        ("auxv", "") => {
+            let log = session.debuggee.process.log;
+            session.debuggee.run.auxiliary_vector(log)?.unwrap_or_default()
+        }
+        // Of which process is said in the annex; there is only one.
+        ("exec-file", _) => session.debuggee.program.path.clone(),
+        ("siginfo", "") => signal_information(session)?,
+        _ => return Ok(None),
+    }))
+}
+
+fn threads(session: &mut Session) -> Result<String, Error> {
+    let names = thread_names(session)?;
+    let mut text = String::from("<?xml version=\"1.0\"?>\n<threads>\n");
+    for info in session.state()?.threads()? {
+        let _ = write!(text, "<thread id=\"{}\"", session.name(info.thread));
+        if let Some(name) = names.get(&info.thread) {
+            let _ = write!(text, " name=\"{}\"", escaped(name));
+        }
+        text.push_str("/>\n");
+    }
+    text.push_str("</threads>\n");
+    Ok(text)
+}
+
+/// What the kernel calls the threads at the moment: what they called themselves, else what the program is called.
+pub fn thread_names(session: &mut Session) -> Result<ThreadNames, Error> {
+    const PRCTL: u64 = 157;
+    const SET_NAME: u64 = 15;
+    /// Bytes of a name.
+    const LONGEST: usize = 15;
+    let debuggee = session.debuggee.clone();
+    let now = session.stop.time;
+    let path = &debuggee.program.path;
+    let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    let first = &file[..file.len().min(LONGEST)];
+    let first = String::from_utf8_lossy(first).into_owned();
+    let mut names: ThreadNames =
+        session.state()?.threads()?.iter().map(|info| (info.thread, first.clone())).collect();
+    let begin = debuggee.at(debuggee.process.start);
+    let filter = RowFilter::Number(RowClass::Syscall, PRCTL);
+    let calls = debuggee.run.rows(begin, Direction::Forward, filter, &Cancel::new())?;
+    for row in calls.until(now) {
+        let row = row?;
+        if row.time > now {
+            break;
+        }
+        let Row::SyscallEnter { args: [SET_NAME, at, ..], .. } = row.row else { continue };
+        let bytes = debuggee.run.memory(debuggee.at(row.time), at, LONGEST as u64)?;
+        let name = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+        names.insert(row.thread, String::from_utf8_lossy(name).into_owned());
+    }
+    Ok(names)
+}
+
+/// What the kernel says of the signal that the view stands at.
+fn signal_information(session: &mut Session) -> Result<Vec<u8>, Error> {
+    let debuggee = &session.debuggee;
+    let here = debuggee.at(session.stop.time);
+    if let Some(death) = debuggee.run.death_at(here, &Cancel::new())? {
+        return Ok(death.information.to_vec());
+    }
+    let mut bytes = vec![0; retro_query::SIGINFO_SIZE];
+    if let Reason::Signal(signal) = session.stop.reason {
+        let filter = RowFilter::Number(RowClass::Signal, signal.into());
+        let rows = debuggee.run.rows(here, Direction::Backward, filter, &Cancel::new())?;
+        for row in rows.take(1) {
+            if let Row::Signal { info, .. } = row?.row {
+                let len = info.len().min(bytes.len());
+                bytes[..len].copy_from_slice(&info[..len]);
+            }
+        }
+        return Ok(bytes);
+    }
+    const TRAP: u8 = 5;
+    bytes[0] = TRAP;
+    Ok(bytes)
+}
+
+/// A text in XML.
+pub fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&apos;"),
+            // XML has no way to say these.
+            control if control.is_control() => escaped.push('?'),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_escaped() {
+        assert_eq!(escaped("a<b>&\"c\"\u{1}"), "a&lt;b&gt;&amp;&quot;c&quot;?");
+    }
+}

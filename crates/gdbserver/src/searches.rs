@@ -1,0 +1,349 @@
+//! The searches behind going on and going back: one for each kind of thing that a client waits for.
+//!
+//! Each looks from where the view stands to the nearest stop that is known so far, and says what it found before that.
+
+use retro_query::{Direction, Error, Row, RowClass, RowFilter, Write};
+
+use crate::conditions;
+use crate::moment_view::MomentView;
+use crate::request::{Point, PointKind};
+use crate::resume::{Course, Resume};
+use crate::stop::{Reason, Stop};
+
+/// Hits of breakpoints with conditions that are tried together at most, going backward.
+const LARGEST_BATCH: usize = 4096;
+
+/// What is looked for, and from where.
+pub struct Searches<'a> {
+    /// Where the view stands, and what counts.
+    pub resume: &'a Resume<'a>,
+    /// Which way it goes.
+    pub course: Course,
+}
+
+/// An execution of an instruction with a breakpoint.
+#[derive(Clone, Copy, Debug)]
+struct Hit {
+    time: u64,
+    thread: u32,
+    pc: u64,
+}
+
+impl Searches<'_> {
+    fn from(&self) -> u64 {
+        self.resume.from.time
+    }
+
+    fn is_forward(&self) -> bool {
+        self.course.direction == Direction::Forward
+    }
+
+    fn counts(&self, thread: u32) -> bool {
+        self.course.only.is_none_or(|only| only == thread)
+    }
+
+    /// Whether a time lies before what is known so far.
+    fn is_nearer(&self, time: u64, nearest: &Stop) -> bool {
+        match self.course.direction {
+            Direction::Forward => time < nearest.time,
+            Direction::Backward => time > nearest.time,
+        }
+    }
+
+    /// Whether a time lies before what is known so far, or at the same time as something that says less.
+    fn is_nearer_or_says_more(&self, time: u64, nearest: &Stop) -> bool {
+        let says_little =
+            matches!(nearest.reason, Reason::Step | Reason::HistoryBegin | Reason::HistoryEnd);
+        self.is_nearer(time, nearest) || (time == nearest.time && says_little)
+    }
+
+    /// The nearest execution of a breakpoint's instruction, if its condition holds.
+    pub fn breakpoint(&self, nearest: &Stop) -> Result<Option<Stop>, Error> {
+        let points = self.resume.points;
+        let addresses = points.breakpoint_addresses();
+        if addresses.is_empty() {
+            return Ok(None);
+        }
+        let Resume { run, cancel, .. } = *self.resume;
+        let from = self.resume.at(self.from());
+        let executions = run.executions(from, self.course.direction, &addresses, cancel)?;
+        let mut batch = Vec::new();
+        let mut batch_size = 1;
+        for execution in executions.until(nearest.time) {
+            let execution = execution?;
+            let hit = Hit { time: execution.time, thread: execution.thread, pc: execution.pc };
+            if !self.is_nearer_or_says_more(hit.time, nearest) {
+                break;
+            }
+            if !self.counts(hit.thread) || self.was_told(&hit) {
+                continue;
+            }
+            let has_condition =
+                points.breakpoint_at(hit.pc).is_some_and(|point| !point.conditions.is_empty());
+            batch.push(hit);
+            // Without a condition there is nothing to try: those before it are tried, then it counts.
+            if !has_condition || batch.len() >= batch_size {
+                if let Some(found) = self.first_that_holds(&mut batch)? {
+                    return Ok(Some(found));
+                }
+                batch_size = (batch_size * 2).min(LARGEST_BATCH);
+            }
+        }
+        self.first_that_holds(&mut batch)
+    }
+
+    /// Whether the client knows of a hit already, because the view stands right there.
+    fn was_told(&self, hit: &Hit) -> bool {
+        let Stop { time, thread, .. } = self.resume.from;
+        (hit.time, hit.thread) == (time, thread)
+    }
+
+    /// The nearest of some hits whose condition holds. They are tried in the order of time, whichever way the search goes,
+    /// since that is how replay goes; going forward the first one ends it.
+    fn first_that_holds(&self, batch: &mut Vec<Hit>) -> Result<Option<Stop>, Error> {
+        if !self.is_forward() {
+            batch.reverse();
+        }
+        let mut found = None;
+        for hit in batch.drain(..) {
+            self.resume.cancel.check()?;
+            if self.holds(&hit)? {
+                let Hit { time, thread, .. } = hit;
+                found = Some(Stop { time, thread, reason: Reason::Breakpoint });
+                if self.is_forward() {
+                    break;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn holds(&self, hit: &Hit) -> Result<bool, Error> {
+        let Some(point) = self.resume.points.breakpoint_at(hit.pc) else { return Ok(false) };
+        if point.conditions.is_empty() {
+            return Ok(true);
+        }
+        let state = self.resume.run.state(self.resume.at(hit.time))?;
+        let view = MomentView::new(&state, hit.thread)?;
+        // What cannot be evaluated here is for the client to find out.
+        Ok(point.conditions.iter().any(|code| conditions::holds(code, &view).unwrap_or(true)))
+    }
+
+    /// The nearest write that changes watched memory.
+    pub fn watchpoint(&self, nearest: &Stop) -> Result<Option<Stop>, Error> {
+        let mut found: Option<Stop> = None;
+        for point in self.resume.points.watched_writes() {
+            let nearest = found.as_ref().unwrap_or(nearest);
+            if let Some(nearer) = self.change(point, nearest)? {
+                found = Some(nearer);
+            }
+        }
+        Ok(found)
+    }
+
+    fn change(&self, point: &Point, nearest: &Stop) -> Result<Option<Stop>, Error> {
+        let memory = point.address..point.address.saturating_add(point.len.max(1));
+        let Resume { run, cancel, .. } = *self.resume;
+        let from = self.resume.at(self.from());
+        let mut value = Watched { address: memory.start, bytes: None };
+        let writes = run.writes(from, self.course.direction, memory, cancel)?;
+        for write in writes.until(nearest.time) {
+            let write = write?;
+            let time = if self.is_forward() { write.time + 1 } else { write.time };
+            if !self.is_nearer_or_says_more(time, nearest) {
+                break;
+            }
+            let changes = match point.kind {
+                PointKind::Access => true,
+                _ => self.changes(point, &mut value, &write)?,
+            };
+            if changes && self.counts(write.thread) {
+                let reason = Reason::Watchpoint(point.kind, point.address);
+                return Ok(Some(Stop { time, thread: write.thread, reason }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a write makes watched memory another than it was.
+    fn changes(&self, point: &Point, value: &mut Watched, write: &Write) -> Result<bool, Error> {
+        let read = |time: u64| -> Result<Vec<u8>, Error> {
+            self.resume.run.memory(self.resume.at(time), point.address, point.len.max(1))
+        };
+        if !self.is_forward() {
+            // The view stops there if it does, so that replay to this moment is not lost.
+            let before = Watched { address: point.address, bytes: Some(read(write.time)?) };
+            let mut after = before.clone();
+            after.take(write);
+            return Ok(before != after);
+        }
+        if value.bytes.is_none() {
+            value.bytes = Some(read(self.from())?);
+        }
+        let before = value.clone();
+        value.take(write);
+        Ok(before != *value)
+    }
+
+    /// The nearest signal that the client wants to know of.
+    pub fn signal(&self, nearest: &Stop) -> Result<Option<Stop>, Error> {
+        let Resume { run, cancel, .. } = *self.resume;
+        let from = self.resume.at(self.from());
+        let filter = RowFilter::Class(RowClass::Signal);
+        for row in run.rows(from, self.course.direction, filter, cancel)?.until(nearest.time) {
+            let row = row?;
+            if row.time == self.from() {
+                continue;
+            }
+            if !self.is_nearer_or_says_more(row.time, nearest) {
+                break;
+            }
+            let Row::Signal { number, .. } = row.row else { continue };
+            if !self.resume.points.passed_signals.contains(&number) && self.counts(row.thread) {
+                let reason = Reason::Signal(number);
+                return Ok(Some(Stop { time: row.time, thread: row.thread, reason }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The nearest read or write of memory that is watched for reads.
+    pub fn access(&self, _nearest: &Stop) -> Result<Option<Stop>, Error> {
+        Ok(None)
+    }
+
+    /// The nearest begin or end of a system call that the client wants to know of.
+    pub fn syscall(&self, nearest: &Stop) -> Result<Option<Stop>, Error> {
+        let Some(numbers) = &self.resume.points.caught_syscalls else { return Ok(None) };
+        match self.course.direction {
+            Direction::Forward => self.syscall_forward(numbers, nearest),
+            Direction::Backward => self.syscall_backward(numbers, nearest),
+        }
+    }
+
+    fn syscall_forward(&self, numbers: &[u64], nearest: &Stop) -> Result<Option<Stop>, Error> {
+        let Resume { run, process, cancel, from, .. } = *self.resume;
+        let mut found: Option<Stop> = None;
+        let mut consider = |time: u64, thread: u32, reason: Reason| {
+            let nearest = found.as_ref().unwrap_or(nearest);
+            if self.is_nearer_or_says_more(time, nearest) && self.counts(thread) {
+                found = Some(Stop { time, thread, reason });
+            }
+        };
+        // Those that wait in system calls come out of them.
+        for info in run.threads(self.resume.at(from.time))? {
+            let Some(number) = info.in_syscall.map(u64::from) else { continue };
+            if is_caught(numbers, number)
+                && let Some(time) = run.next_of_thread(process, info.thread, from.time + 1)?
+            {
+                consider(time, info.thread, Reason::SyscallReturn(number));
+            }
+        }
+        let filter = RowFilter::Class(RowClass::Syscall);
+        let rows = run.rows(self.resume.at(from.time), Direction::Forward, filter, cancel)?;
+        for row in rows.until(nearest.time) {
+            let row = row?;
+            let Row::SyscallEnter { number, .. } = row.row else { continue };
+            if row.time > nearest.time {
+                break;
+            }
+            if !is_caught(numbers, number) || !self.counts(row.thread) {
+                continue;
+            }
+            let entry = row.time.saturating_sub(1);
+            let is_here = entry == from.time && matches!(from.reason, Reason::SyscallEntry(_));
+            if is_here {
+                // It was told that the call begins; next is that it is over.
+                if let Some(time) = run.next_of_thread(process, row.thread, row.time)? {
+                    consider(time, row.thread, Reason::SyscallReturn(number));
+                }
+                continue;
+            }
+            consider(entry, row.thread, Reason::SyscallEntry(number));
+            break;
+        }
+        Ok(found)
+    }
+
+    fn syscall_backward(&self, numbers: &[u64], nearest: &Stop) -> Result<Option<Stop>, Error> {
+        let Resume { run, process, cancel, from, .. } = *self.resume;
+        let mut found: Option<Stop> = None;
+        let filter = RowFilter::Class(RowClass::Syscall);
+        let rows = run.rows(self.resume.at(from.time), Direction::Backward, filter, cancel)?;
+        for row in rows.until(nearest.time) {
+            let row = row?;
+            let Row::SyscallEnter { number, .. } = row.row else { continue };
+            let entry = row.time.saturating_sub(1);
+            let nearest = found.as_ref().unwrap_or(nearest);
+            if !self.is_nearer_or_says_more(entry, nearest) {
+                break;
+            }
+            if !is_caught(numbers, number) || !self.counts(row.thread) {
+                continue;
+            }
+            let back = run.next_of_thread(process, row.thread, row.time)?;
+            let back = back.filter(|&time| time < from.time);
+            let thread = row.thread;
+            let stop = match back {
+                Some(time) => Stop { time, thread, reason: Reason::SyscallReturn(number) },
+                None if entry < from.time => {
+                    Stop { time: entry, thread, reason: Reason::SyscallEntry(number) }
+                }
+                None => continue,
+            };
+            if self.is_nearer_or_says_more(stop.time, nearest) {
+                found = Some(stop);
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn is_caught(numbers: &[u64], number: u64) -> bool {
+    numbers.is_empty() || numbers.contains(&number)
+}
+
+/// Watched memory, as far as it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Watched {
+    address: u64,
+    bytes: Option<Vec<u8>>,
+}
+
+impl Watched {
+    /// Takes what a write leaves there.
+    fn take(&mut self, write: &Write) {
+        let Some(bytes) = &mut self.bytes else { return };
+        for (byte, address) in bytes.iter_mut().zip(self.address..) {
+            let written = address.checked_sub(write.address).and_then(|at| {
+                write.value.get(usize::try_from(at).ok()?)
+            });
+            if let Some(&written) = written {
+                *byte = written;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use retro_query::Writer;
+
+    use super::*;
+
+    #[test]
+    fn writes_leave_what_they_do_not_reach() {
+        let mut watched = Watched { address: 0x100, bytes: Some(vec![1, 2, 3, 4]) };
+        let write = |address, value: &[u8]| Write {
+            time: 0,
+            thread: 1,
+            pc: 0,
+            address,
+            value: value.to_vec(),
+            by: Writer::Instruction,
+        };
+        watched.take(&write(0xfe, &[9, 9, 5]));
+        watched.take(&write(0x103, &[6, 7]));
+        assert_eq!(watched.bytes, Some(vec![5, 2, 3, 6]));
+    }
+}
