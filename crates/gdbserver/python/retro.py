@@ -1,1 +1,4 @@
 """Commands for gdb."""
+
+def retro_begin():
+    pass

@@ -35,10 +35,17 @@ pub fn list(session: &mut Session) -> Result<Vec<Library>, Error> {
     let vector = session.debuggee.run.auxiliary_vector(log)?.unwrap_or_default();
     let state = session.state()?;
     let Some(mut link_map) = first_link_map(state, &vector)? else { return Ok(Vec::new()) };
+    // Where not everything is indexed, nobody knows what is mapped.
+    let maps = state.run().maps(state.moment()).unwrap_or_default();
     let mut libraries = Vec::new();
     while link_map != 0 && libraries.len() < MOST {
         let Some([bias, name, dynamic, next]) = words(state, link_map)? else { break };
-        let name = text(state, name)?;
+        // The linker's name may go through links that are not there any more; that of the mapped file does not.
+        let mapped = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&dynamic));
+        let name = match mapped.and_then(|mapping| mapping.file.as_ref()) {
+            Some(file) if !libraries.is_empty() => file.to_string_lossy().into_owned(),
+            _ => text(state, name)?,
+        };
         libraries.push(Library { link_map, bias, dynamic, name });
         link_map = next;
     }
@@ -57,7 +64,7 @@ pub fn document(session: &mut Session) -> Result<String, Error> {
         let name = escaped(name);
         let _ = writeln!(
             text,
-            "<library name=\"{name}\" lm=\"{link_map:#x}\" l_addr=\"{bias:#x}\" l_ld=\"{dynamic:#x}\"/>"
+            "<library name=\"{name}\" lm=\"{link_map:#x}\" l_addr=\"{bias:#x}\" l_ld=\"{dynamic:#x}\" lmid=\"0x0\"/>"
         );
     }
     text.push_str("</library-list-svr4>\n");
