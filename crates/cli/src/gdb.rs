@@ -79,8 +79,9 @@ pub fn server(options: &GdbServerOptions) -> Result<Completeness> {
         return Ok(Completeness::Whole);
     }
     let listener = match &options.socket {
-        Some(path) => Listener::unix(path)
-            .with_context(|| format!("cannot listen on {}", path.display()))?,
+        Some(path) => {
+            Listener::unix(path).with_context(|| format!("cannot listen on {}", path.display()))?
+        }
         None => {
             let address = options.listen.unwrap_or(ANY_PORT);
             Listener::tcp(address).with_context(|| format!("cannot listen on {address}"))?

@@ -29,9 +29,9 @@ pub fn make(session: &mut Session, object: &str, annex: &str) -> Result<Option<V
 fn threads(session: &mut Session) -> Result<String, Error> {
     let names = thread_names(session)?;
     let mut text = String::from("<?xml version=\"1.0\"?>\n<threads>\n");
-    for info in session.state()?.threads()? {
-        let _ = write!(text, "<thread id=\"{}\"", session.name(info.thread));
-        if let Some(name) = names.get(&info.thread) {
+    for thread in session.threads()? {
+        let _ = write!(text, "<thread id=\"{}\"", session.name(thread));
+        if let Some(name) = names.get(&thread) {
             let _ = write!(text, " name=\"{}\"", escaped(name));
         }
         text.push_str("/>\n");

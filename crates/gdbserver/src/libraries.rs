@@ -86,7 +86,9 @@ fn first_link_map(state: &State, vector: &[u8]) -> Result<Option<u64>, Error> {
             0 => break,
             DEBUG if value != 0 => {
                 // A version, then the first record.
-                return Ok(words(state, value)?.map(|[_, first]| first).filter(|&first| first != 0));
+                return Ok(words(state, value)?
+                    .map(|[_, first]| first)
+                    .filter(|&first| first != 0));
             }
             _ => {}
         }
@@ -139,7 +141,8 @@ mod tests {
 
     #[test]
     fn entries_are_found_by_key() {
-        let vector: Vec<u8> = [3u64, 0x40, 5, 9, 0, 0].iter().flat_map(|n| n.to_le_bytes()).collect();
+        let vector: Vec<u8> =
+            [3u64, 0x40, 5, 9, 0, 0].iter().flat_map(|n| n.to_le_bytes()).collect();
         assert_eq!((entry(&vector, 5), entry(&vector, 6)), (Some(9), None));
     }
 }

@@ -9,6 +9,7 @@
 //! last-write ADDRESS LENGTH   the write that made memory what it is: time thread pc
 //! writes ADDRESS LENGTH N     the last N writes up to now: time thread pc, value before, value after
 //! executions N ADDRESS …      the last N executions up to now, and the next: time thread pc
+//! calls N ENTRY …             the same of functions: time thread address-that-it-returns-to
 //! goto QUERY                  where a query leads to: time thread
 //! ```
 //!
@@ -17,12 +18,14 @@
 use std::fmt::Write;
 
 use retro_query::language::{Clock, Query, TimePoint};
-use retro_query::{Cancel, Direction, Error, Goto, GotoContext};
+use retro_query::{Cancel, Direction, Error, Execution, Goto, GotoContext};
 
+use crate::debuggee::Debuggee;
+use crate::libraries::words;
 use crate::session::Session;
 
 const HELP: &str = "commands: time, span, when, seek TIME, last-write ADDRESS LENGTH, writes ADDRESS LENGTH COUNT, \
-    executions COUNT ADDRESS..., goto QUERY\n";
+    executions COUNT ADDRESS..., calls COUNT ENTRY..., goto QUERY\n";
 
 /// Rows of a list.
 const MOST_ROWS: usize = 100_000;
@@ -41,6 +44,7 @@ pub fn answer(session: &mut Session, command: &str, cancel: &Cancel) -> String {
         "last-write" => last_write(session, rest, cancel),
         "writes" => writes(session, rest, cancel),
         "executions" => executions(session, rest, cancel),
+        "calls" => calls(session, rest, cancel),
         "goto" => goto(session, rest, cancel),
         _ => Ok(HELP.to_owned()),
     };
@@ -57,17 +61,17 @@ fn when(session: &Session) -> String {
 /// The time that a word stands for.
 fn time_of(session: &Session, word: &str) -> Result<u64, Error> {
     let process = &session.debuggee.process;
-    let query: Query =
-        word.parse().map_err(|error: retro_query::language::ParseError| {
-            Error::Question(error.to_string())
-        })?;
+    let query: Query = word
+        .parse()
+        .map_err(|error: retro_query::language::ParseError| Error::Question(error.to_string()))?;
     let Query::Moment(point) = query else {
         return Err(Error::Question(format!("`{word}` is not a time")));
     };
-    let clock = Clock { now: session.stop.time, last: session.last, end: session.debuggee.last_time() };
-    let time = point.on(&clock).ok_or_else(|| {
-        Error::Question("there is no last result yet".to_owned())
-    })?;
+    let clock =
+        Clock { now: session.stop.time, last: session.last, end: session.debuggee.last_time() };
+    let time = point
+        .on(&clock)
+        .ok_or_else(|| Error::Question("there is no last result yet".to_owned()))?;
     let is_relative = matches!(point, TimePoint::Start | TimePoint::Part(_));
     let time = if is_relative { time.max(process.start) } else { time };
     process.volume_of(time)?;
@@ -125,7 +129,8 @@ fn writes(session: &mut Session, rest: &str, cancel: &Cancel) -> Result<String, 
                 *byte = written;
             }
         }
-        let digits = |bytes: &[u8]| String::from_utf8(crate::hex::encoded(bytes)).unwrap_or_default();
+        let digits =
+            |bytes: &[u8]| String::from_utf8(crate::hex::encoded(bytes)).unwrap_or_default();
         let _ = writeln!(
             text,
             "{} {} {:#x} {} {}",
@@ -139,30 +144,50 @@ fn writes(session: &mut Session, rest: &str, cancel: &Cancel) -> Result<String, 
     Ok(text)
 }
 
-fn executions(session: &mut Session, rest: &str, cancel: &Cancel) -> Result<String, Error> {
+/// The last executions up to now and the next ones, in the order of time.
+fn around_now(session: &Session, rest: &str, cancel: &Cancel) -> Result<Vec<Execution>, Error> {
     let mut words = rest.split_whitespace();
     let count = (number(words.next())? as usize).min(MOST_ROWS);
     let addresses = words.map(|word| number(Some(word))).collect::<Result<Vec<_>, _>>()?;
-    let debuggee = &session.debuggee;
-    let here = debuggee.at(session.stop.time);
-    let mut text = String::new();
-    let before = debuggee.run.executions(here, Direction::Backward, &addresses, cancel)?;
+    let Debuggee { run, .. } = &session.debuggee;
+    let here = session.debuggee.at(session.stop.time);
+    let before = run.executions(here, Direction::Backward, &addresses, cancel)?;
     let mut found = before.take(count).collect::<Result<Vec<_>, _>>()?;
     found.reverse();
-    let after = debuggee.run.executions(here, Direction::Forward, &addresses, cancel)?;
+    let after = run.executions(here, Direction::Forward, &addresses, cancel)?;
     for hit in after.take(count) {
         found.push(hit?);
     }
-    for hit in found {
+    Ok(found)
+}
+
+fn executions(session: &mut Session, rest: &str, cancel: &Cancel) -> Result<String, Error> {
+    let mut text = String::new();
+    for hit in around_now(session, rest, cancel)? {
         let _ = writeln!(text, "{} {} {:#x}", hit.time, hit.thread, hit.pc);
     }
     Ok(text)
 }
 
+fn calls(session: &mut Session, rest: &str, cancel: &Cancel) -> Result<String, Error> {
+    /// The number of the stack pointer in the log.
+    const RSP: usize = 4;
+    let mut text = String::new();
+    for hit in around_now(session, rest, cancel)? {
+        cancel.check()?;
+        // A function begins with the address that it returns to on top of the stack; the call is right before that.
+        let state = session.debuggee.run.state(session.debuggee.at(hit.time))?;
+        let stack = state.registers(Some(hit.thread))?.general[RSP];
+        let caller = words::<1>(&state, stack)?.map_or(0, |[back]| back.saturating_sub(1));
+        let _ = writeln!(text, "{} {} {caller:#x}", hit.time, hit.thread);
+    }
+    Ok(text)
+}
+
 fn goto(session: &mut Session, rest: &str, cancel: &Cancel) -> Result<String, Error> {
-    let query: Query = rest.parse().map_err(|error: retro_query::language::ParseError| {
-        Error::Question(error.to_string())
-    })?;
+    let query: Query = rest
+        .parse()
+        .map_err(|error: retro_query::language::ParseError| Error::Question(error.to_string()))?;
     let context = GotoContext {
         log: session.debuggee.process.log,
         now: session.stop.time,

@@ -14,9 +14,7 @@ pub fn contents(debuggee: &Debuggee, path: &str, time: u64) -> Result<Option<Vec
         "maps" | "smaps" => maps(&debuggee.run.maps(debuggee.at(time))?),
         "cmdline" => debuggee.program.arguments.clone(),
         "environ" => debuggee.program.environment.clone(),
-        "auxv" => {
-            debuggee.run.auxiliary_vector(debuggee.process.log)?.unwrap_or_default()
-        }
+        "auxv" => debuggee.run.auxiliary_vector(debuggee.process.log)?.unwrap_or_default(),
         "comm" => [command(debuggee), b"\n"].concat(),
         "status" => status(debuggee, time)?.into_bytes(),
         "stat" => stat(debuggee).into_bytes(),

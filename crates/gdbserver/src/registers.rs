@@ -164,7 +164,8 @@ impl Layout {
              <architecture>i386:x86-64</architecture>\n<osabi>GNU/Linux</osabi>\n",
         );
         for feature in &self.features {
-            let _ = writeln!(text, "<feature name=\"{}\">\n{}", feature.name, feature.types.join("\n"));
+            let _ =
+                writeln!(text, "<feature name=\"{}\">\n{}", feature.name, feature.types.join("\n"));
             for Described { name, bits, kind, .. } in &feature.registers {
                 let _ = writeln!(text, "<reg name=\"{name}\" bitsize=\"{bits}\" type=\"{kind}\"/>");
             }

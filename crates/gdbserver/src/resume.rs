@@ -55,10 +55,11 @@ impl Resume<'_> {
         // before, so what matters most comes first.
         for search in [
             Searches::watchpoint,
-            Searches::access,
             Searches::signal,
             Searches::syscall,
             Searches::breakpoint,
+            // The index may not have reads: then only windows up to what is known by now are looked into.
+            Searches::read,
         ] {
             if let Some(found) = search(&searches, &nearest)? {
                 nearest = found;
@@ -124,9 +125,8 @@ impl Resume<'_> {
             return Ok(next);
         }
         let state = self.run.state(self.at(next))?;
-        let waits = state.threads()?.iter().any(|info| {
-            info.thread == thread && info.in_syscall.is_some()
-        });
+        let waits =
+            state.threads()?.iter().any(|info| info.thread == thread && info.in_syscall.is_some());
         match waits {
             true => Ok(self.run.next_of_thread(self.process, thread, next)?.unwrap_or(next)),
             false => Ok(next),

@@ -207,9 +207,29 @@ impl Searches<'_> {
         Ok(None)
     }
 
-    /// The nearest read or write of memory that is watched for reads.
-    pub fn access(&self, _nearest: &Stop) -> Result<Option<Stop>, Error> {
-        Ok(None)
+    /// The nearest read of memory that is watched for reads.
+    pub fn read(&self, nearest: &Stop) -> Result<Option<Stop>, Error> {
+        let Resume { run, cancel, .. } = *self.resume;
+        let from = self.resume.at(self.from());
+        let mut found: Option<Stop> = None;
+        for point in self.resume.points.watched_reads() {
+            let nearest = found.as_ref().unwrap_or(nearest);
+            let memory = point.address..point.address.saturating_add(point.len.max(1));
+            let reads = run.reads(from, self.course.direction, memory, cancel)?;
+            for read in reads.until(nearest.time) {
+                let read = read?;
+                let time = if self.is_forward() { read.time + 1 } else { read.time };
+                if !self.is_nearer_or_says_more(time, nearest) {
+                    break;
+                }
+                if self.counts(read.thread) {
+                    let reason = Reason::Watchpoint(point.kind, point.address);
+                    found = Some(Stop { time, thread: read.thread, reason });
+                    break;
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// The nearest begin or end of a system call that the client wants to know of.
@@ -315,9 +335,9 @@ impl Watched {
     fn take(&mut self, write: &Write) {
         let Some(bytes) = &mut self.bytes else { return };
         for (byte, address) in bytes.iter_mut().zip(self.address..) {
-            let written = address.checked_sub(write.address).and_then(|at| {
-                write.value.get(usize::try_from(at).ok()?)
-            });
+            let written = address
+                .checked_sub(write.address)
+                .and_then(|at| write.value.get(usize::try_from(at).ok()?));
             if let Some(&written) = written {
                 *byte = written;
             }

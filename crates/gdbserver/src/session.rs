@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use retro_query::{Cancel, Direction, Error, Registers, State};
+use retro_query::{Cancel, Direction, Error, Registers, State, ThreadInfo};
 
 use crate::debuggee::Debuggee;
 use crate::files::Files;
@@ -16,13 +16,17 @@ use crate::hex;
 use crate::moment_view::layout;
 use crate::points::Points;
 use crate::registers::EXPEDITED;
-use crate::request::{Action, Motion, Request, ThreadChoice, Transfer};
+use crate::request::{Action, Motion, Point, PointKind, Request, ThreadChoice, Transfer};
 use crate::resume::{Course, Resume};
 use crate::stop::{Reason, Stop};
 use crate::{documents, monitor, packet, signal_numbers, thread_local};
 
 /// Why nothing can be changed.
 const READ_ONLY: &str = "this is a recording of a run that is over: nothing in it can be changed, and no function called";
+
+/// Why watchpoints for reads are slow.
+const SLOW_READS: &str = "retro: which memory was read is not in the index, so that the run is replayed to find out \
+     (Ctrl-C stops that); `retro index --reads` makes it fast\n";
 
 /// What a request is answered with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +60,7 @@ pub struct Session {
     pub(crate) last: Option<u64>,
     /// What is read piece by piece at the moment.
     document: Option<(String, String, Vec<u8>)>,
+    was_warned_of_reads: bool,
     /// What is to be told with the next stop.
     remarks: Vec<String>,
 }
@@ -79,6 +84,7 @@ impl Session {
             sought: None,
             last: None,
             document: None,
+            was_warned_of_reads: false,
             remarks: Vec::new(),
         })
     }
@@ -144,17 +150,15 @@ impl Session {
                 OK.to_vec()
             }
             Request::IsThreadAlive(thread) => {
-                let threads = self.state()?.threads()?;
                 let lives = match thread {
-                    ThreadChoice::One(wanted) => {
-                        threads.iter().any(|info| info.thread == wanted)
-                    }
+                    ThreadChoice::One(wanted) => self.threads()?.contains(&wanted),
                     _ => true,
                 };
                 if lives { OK.to_vec() } else { FAILED.to_vec() }
             }
             Request::WhichMotions => b"vCont;c;C;s;S;r".to_vec(),
             Request::Insert(point) => {
+                self.warn_of_reads(&point);
                 self.points.insert(point);
                 OK.to_vec()
             }
@@ -166,9 +170,8 @@ impl Session {
             Request::WasAttached => b"1".to_vec(),
             Request::CurrentThread => format!("QC{}", self.name(self.stop.thread)).into_bytes(),
             Request::FirstThreads => {
-                let threads = self.state()?.threads()?;
-                let names: Vec<String> =
-                    threads.iter().map(|info| self.name(info.thread)).collect();
+                let threads = self.threads()?;
+                let names: Vec<String> = threads.iter().map(|&thread| self.name(thread)).collect();
                 format!("m{}", names.join(",")).into_bytes()
             }
             Request::NextThreads => b"l".to_vec(),
@@ -182,7 +185,9 @@ impl Session {
                 let registers = self.registers_of(thread)?;
                 match thread_local::address(self.state()?, &registers, offset, link_map)? {
                     Some(address) => format!("{address:x}").into_bytes(),
-                    None => b"E.this thread has not used the variable yet, so it has no memory".to_vec(),
+                    None => {
+                        b"E.this thread has not used the variable yet, so it has no memory".to_vec()
+                    }
                 }
             }
             Request::PassSignals(numbers) => {
@@ -216,6 +221,16 @@ impl Session {
         )
     }
 
+    /// Says once why a watchpoint for reads takes long, if it does.
+    fn warn_of_reads(&mut self, point: &Point) {
+        let is_slow = matches!(point.kind, PointKind::Read | PointKind::Access)
+            && !self.debuggee.process.has_reads();
+        if is_slow && !self.was_warned_of_reads {
+            self.was_warned_of_reads = true;
+            self.remarks.push(SLOW_READS.to_owned());
+        }
+    }
+
     /// The state where the view stands.
     pub(crate) fn state(&mut self) -> Result<&State, Error> {
         let state = match self.state.take() {
@@ -223,6 +238,15 @@ impl Session {
             None => self.debuggee.run.state(self.debuggee.at(self.stop.time))?,
         };
         Ok(self.state.insert(state))
+    }
+
+    /// The threads, the one that runs first. Those that are about to be gone are gone.
+    pub(crate) fn threads(&mut self) -> Result<Vec<u32>, Error> {
+        const EXIT: u32 = 60;
+        let stopped = self.stop.thread;
+        let all = self.state()?.threads()?;
+        let lives = |info: &&ThreadInfo| info.in_syscall != Some(EXIT) || info.thread == stopped;
+        Ok(all.iter().filter(lives).map(|info| info.thread).collect())
     }
 
     /// The registers of a thread, or of the one that the last stop is about.
@@ -323,7 +347,8 @@ impl Session {
     /// A piece of a document: `m` and the bytes if there are more, `l` for the last.
     fn transfer(&mut self, transfer: &Transfer) -> Result<Vec<u8>, Error> {
         let Transfer { object, annex, offset, len } = transfer;
-        let is_known = self.document.as_ref().is_some_and(|(known, of, _)| known == object && of == annex);
+        let is_known =
+            self.document.as_ref().is_some_and(|(known, of, _)| known == object && of == annex);
         if *offset == 0 || !is_known {
             let Some(made) = documents::make(self, object, annex)? else { return Ok(Vec::new()) };
             self.document = Some((object.clone(), annex.clone(), made));

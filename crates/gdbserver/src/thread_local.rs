@@ -38,7 +38,8 @@ fn module_number(state: &State, link_map: u64) -> Result<u64, Error> {
     let described = named.iter().find(|symbol| &*symbol.name == MODULE_NUMBER);
     let Some(described) = described else {
         return Err(Error::Unknown(
-            "this program's C library does not say where it keeps thread-local variables".to_owned(),
+            "this program's C library does not say where it keeps thread-local variables"
+                .to_owned(),
         ));
     };
     // Size in bits, count, offset: four bytes each.

@@ -56,19 +56,20 @@ impl Run {
     }
 
     fn start_event(&self, log: u64) -> Result<Program, Error> {
-        let found = self.recording().for_each_event(log, Stream::Main, |_, event| match *event {
-            Event::Start { pid, parent, path, arguments, environment, directory, .. } => {
-                ControlFlow::Break(Program {
-                    pid,
-                    parent,
-                    path: path.to_vec(),
-                    arguments: arguments.to_vec(),
-                    environment: environment.to_vec(),
-                    directory: directory.to_vec(),
-                })
-            }
-            _ => ControlFlow::Continue(()),
-        })?;
+        let found =
+            self.recording().for_each_event(log, Stream::Main, |_, event| match *event {
+                Event::Start { pid, parent, path, arguments, environment, directory, .. } => {
+                    ControlFlow::Break(Program {
+                        pid,
+                        parent,
+                        path: path.to_vec(),
+                        arguments: arguments.to_vec(),
+                        environment: environment.to_vec(),
+                        directory: directory.to_vec(),
+                    })
+                }
+                _ => ControlFlow::Continue(()),
+            })?;
         Ok(match found {
             ControlFlow::Break(start) => start,
             ControlFlow::Continue(()) => Program::default(),

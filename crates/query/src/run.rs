@@ -129,6 +129,11 @@ impl Process {
         if reached < to { Err(Error::NotIndexed { log: self.log, from: reached }) } else { Ok(()) }
     }
 
+    /// Whether the index knows which memory was read.
+    pub fn has_reads(&self) -> bool {
+        self.volumes.iter().all(|volume| volume.reads.is_some())
+    }
+
     /// The window that the instruction with a number is in.
     pub fn window_of(&self, time: u64) -> Result<WindowRef<'_>, Error> {
         let (_, volume) = self.volume_of(time)?;

@@ -55,7 +55,9 @@ fn tell_missing(files: &[RecordedFile], program: &Path) {
     let Err(state) = &file.location else { return };
     let name = printable(program.as_os_str().as_bytes());
     notify(&match state {
-        FileState::Changed => format!("{name} is not the file that was recorded any more: gdb gets no symbols of it"),
+        FileState::Changed => {
+            format!("{name} is not the file that was recorded any more: gdb gets no symbols of it")
+        }
         _ => format!("{name} is not there any more: gdb gets no symbols of it"),
     });
 }
@@ -108,7 +110,10 @@ mod tests {
 
     #[test]
     fn paths_stay_below() {
-        assert_eq!(below(Path::new("/r"), Path::new("/lib/../../etc/x")), Path::new("/r/lib/etc/x"));
+        assert_eq!(
+            below(Path::new("/r"), Path::new("/lib/../../etc/x")),
+            Path::new("/r/lib/etc/x")
+        );
     }
 
     #[test]
