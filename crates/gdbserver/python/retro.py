@@ -27,7 +27,9 @@ def _now():
 def _resume():
     """Lets gdb resume, which leads to the moment that the server was told."""
     is_reverse = "reverse" in gdb.execute("show exec-direction", to_string=True)
-    gdb.execute("continue" if is_reverse else "reverse-continue", to_string=True)
+    said = gdb.execute("continue" if is_reverse else "reverse-continue", to_string=True)
+    # The stop itself is shown; what is left is what the server has to say.
+    gdb.write(said)
     # Libraries may have come and gone in between.
     gdb.execute("sharedlibrary", to_string=True)
 
@@ -260,9 +262,7 @@ docs/query-language.md describes the language."""
         if not argument.strip():
             raise gdb.GdbError("a query is needed: retro goto end backward func_enter main")
         before = _now()
-        rows = _ask("goto " + argument.strip())
-        if rows[0][0] == "none":
-            raise gdb.GdbError("nothing in the run fits")
+        _ask("goto " + argument.strip())
         _arrive(before)
 
     def complete(self, text, word):

@@ -6,9 +6,12 @@
 //! Invariants: sessions share nothing but the run, which nobody changes, so that clients do not notice each other; nothing that
 //! a client asks changes anything but its own view.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use retro_query::{Cancel, Direction, Error, Registers, State, ThreadInfo};
+use retro_query::language::Query;
+use retro_query::{
+    Cancel, Direction, Error, Goto, GotoContext, Registers, Row, RowClass, RowFilter, State,
+};
 
 use crate::debuggee::Debuggee;
 use crate::files::Files;
@@ -55,7 +58,7 @@ pub struct Session {
     /// Whether threads are named with their process.
     names_process: bool,
     /// Where the next resumption leads to, whatever it is.
-    pub(crate) sought: Option<u64>,
+    pub(crate) sought: Option<Sought>,
     /// The result of the last command that had one.
     pub(crate) last: Option<u64>,
     /// What is read piece by piece at the moment.
@@ -240,13 +243,27 @@ impl Session {
         Ok(self.state.insert(state))
     }
 
-    /// The threads, the one that runs first. Those that are about to be gone are gone.
+    /// The threads that live, in the order of their numbers.
     pub(crate) fn threads(&mut self) -> Result<Vec<u32>, Error> {
-        const EXIT: u32 = 60;
-        let stopped = self.stop.thread;
-        let all = self.state()?.threads()?;
-        let lives = |info: &&ThreadInfo| info.in_syscall != Some(EXIT) || info.thread == stopped;
-        Ok(all.iter().filter(lives).map(|info| info.thread).collect())
+        let now = self.stop.time;
+        let Debuggee { run, process, .. } = &self.debuggee;
+        let begin = self.debuggee.at(process.start);
+        let filter = RowFilter::Class(RowClass::ThreadEnd);
+        let ends = run.rows(begin, Direction::Forward, filter, &Cancel::new())?;
+        let mut ended = HashSet::new();
+        for row in ends.until(now) {
+            let row = row?;
+            if let Row::ThreadEnd { thread, .. } = row.row
+                && row.time <= now
+            {
+                ended.insert(thread);
+            }
+        }
+        ended.remove(&self.stop.thread);
+        let mut all: Vec<u32> = self.state()?.threads()?.iter().map(|info| info.thread).collect();
+        all.retain(|thread| !ended.contains(thread));
+        all.sort_unstable();
+        Ok(all)
     }
 
     /// The registers of a thread, or of the one that the last stop is about.
@@ -289,7 +306,8 @@ impl Session {
     /// Moves the view, and tells where to.
     fn go(&mut self, course: Course, cancel: &Cancel) -> Reply {
         let found = match self.sought.take() {
-            Some(time) => self.stop_at(time),
+            Some(Sought::Time(time)) => self.stop_at(time, None),
+            Some(Sought::Query(query)) => self.look_for(&query, cancel),
             None => self.first_stop(course, cancel),
         };
         match found {
@@ -314,9 +332,34 @@ impl Session {
         Resume { run, process, from: self.stop, points: &self.points, cancel }.first_stop(course)
     }
 
-    fn stop_at(&self, time: u64) -> Result<Stop, Error> {
-        let thread = self.debuggee.run.state(self.debuggee.at(time))?.thread()?;
+    fn stop_at(&self, time: u64, thread: Option<u32>) -> Result<Stop, Error> {
+        let thread = match thread {
+            Some(thread) => thread,
+            None => self.debuggee.run.state(self.debuggee.at(time))?.thread()?,
+        };
         Ok(Stop { time, thread, reason: Reason::Sought })
+    }
+
+    fn look_for(&mut self, query: &Query, cancel: &Cancel) -> Result<Stop, Error> {
+        let context = GotoContext {
+            log: self.debuggee.process.log,
+            now: self.stop.time,
+            last: self.last,
+            thread: Some(self.stop.thread),
+            frame: 0,
+        };
+        let found = match self.debuggee.run.goto(query, &context, cancel)? {
+            Goto::Moment(moment) => Some((moment.time, None)),
+            Goto::Found(found) => found.map(|found| (found.time, Some(found.thread))),
+            Goto::All(mut all) => {
+                all.next().transpose()?.map(|found| (found.time, Some(found.thread)))
+            }
+        };
+        let Some((time, thread)) = found else {
+            return Err(Error::Question("nothing in the run fits".to_owned()));
+        };
+        self.last = Some(time);
+        self.stop_at(time, thread)
     }
 
     fn move_to(&mut self, stop: Stop) {
@@ -361,6 +404,15 @@ impl Session {
         let mark = if end < whole.len() { b'm' } else { b'l' };
         Ok([&[mark][..], &whole[start..end]].concat())
     }
+}
+
+/// Where a client wants to be.
+#[derive(Clone, Debug)]
+pub(crate) enum Sought {
+    /// At a time.
+    Time(u64),
+    /// Where a query leads to: looked for when the client resumes, since it can interrupt that.
+    Query(Query),
 }
 
 /// Names of threads by number.
