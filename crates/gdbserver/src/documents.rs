@@ -78,7 +78,7 @@ fn signal_information(session: &mut Session) -> Result<Vec<u8>, Error> {
         return Ok(death.information.to_vec());
     }
     let mut bytes = vec![0; retro_query::SIGINFO_SIZE];
-    if let Reason::Signal(signal) = session.stop.reason {
+    if let Reason::Signal(signal) | Reason::HandledSignal(signal) = session.stop.reason {
         let filter = RowFilter::Number(RowClass::Signal, signal.into());
         let rows = debuggee.run.rows(here, Direction::Backward, filter, &Cancel::new())?;
         for row in rows.take(1) {

@@ -13,6 +13,7 @@
 //!     documents    threads, signals, the description of registers
 //!       registers    as gdb numbers them
 //!       libraries    from the linker's own list
+//!     signal_frame registers in front of a handler
 //!     thread_local variables of threads
 //!     files        what clients read of the file system;  proc_files  of /proc
 //!     monitor      our own commands
@@ -47,6 +48,7 @@ mod resume;
 mod searches;
 mod server;
 mod session;
+mod signal_frame;
 mod signal_numbers;
 mod stop;
 mod thread_local;

@@ -9,15 +9,15 @@ use retro_query::{Error, Process, Trace};
 
 use crate::resume::Resume;
 
-/// The first moment behind an instruction of a thread at which it is about to execute something outside of a range.
+/// The first moment from a time on at which a thread is about to execute something outside of a range.
 pub fn first_outside(
     resume: &Resume<'_>,
     thread: u32,
-    executed: u64,
+    from: u64,
     range: Range<u64>,
 ) -> Result<Option<u64>, Error> {
     let process = resume.process;
-    let mut time = executed + 1;
+    let mut time = from;
     while time < process.end {
         resume.cancel.check()?;
         let place = process.window_of(time)?;

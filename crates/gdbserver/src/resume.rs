@@ -9,7 +9,8 @@
 //! *What a stop looks like.* At time `t` the instruction with number `t` is next. A breakpoint stops in front of its instruction.
 //! A watchpoint stops behind the instruction that wrote, as processors do, if time goes forward, and in front of it if it
 //! goes backward: both show what the memory was on the other side. A system call stops in front of its instruction, and where
-//! its thread goes on.
+//! its thread goes on. A signal stops where it strikes, in front of its handler, though the handler's first instruction has the
+//! same time ([`crate::signal_frame`]).
 //!
 //! *Threads.* They were recorded one at a time, so that stepping one may take others along. A step of a thread ends behind its
 //! instruction, even if another thread comes next; its registers are then what they will be when it goes on.
@@ -104,18 +105,24 @@ impl Resume<'_> {
 
     /// Where a step of a thread ends.
     fn step_forward(&self, thread: u32, motion: Motion) -> Result<Option<u64>, Error> {
-        let next = self.run.next_of_thread(self.process, thread, self.from.time)?;
-        let Some(executed) = next else { return Ok(None) };
+        let behind = if self.from.is_before_handler() && self.from.thread == thread {
+            // The step is that into the handler, which takes no time.
+            self.from.time
+        } else {
+            let next = self.run.next_of_thread(self.process, thread, self.from.time)?;
+            let Some(executed) = next else { return Ok(None) };
+            self.behind(thread, executed)?
+        };
         match motion {
             Motion::StepRange(start, end) if start < end => {
-                crate::range_step::first_outside(self, thread, executed, start..end)
+                crate::range_step::first_outside(self, thread, behind, start..end)
             }
-            _ => self.behind(thread, executed).map(Some),
+            _ => Ok(Some(behind)),
         }
     }
 
     /// The time behind an instruction of a thread, as the thread sees it: behind a system call, where it goes on.
-    pub fn behind(&self, thread: u32, executed: u64) -> Result<u64, Error> {
+    fn behind(&self, thread: u32, executed: u64) -> Result<u64, Error> {
         let next = executed + 1;
         if next >= self.process.end {
             return Ok(next.min(self.process.end));

@@ -94,8 +94,8 @@ impl Searches<'_> {
 
     /// Whether the client knows of a hit already, because the view stands right there.
     fn was_told(&self, hit: &Hit) -> bool {
-        let Stop { time, thread, .. } = self.resume.from;
-        (hit.time, hit.thread) == (time, thread)
+        let from = &self.resume.from;
+        (hit.time, hit.thread) == (from.time, from.thread) && !from.is_before_handler()
     }
 
     /// The nearest of some hits whose condition holds. They are tried in the order of time, whichever way the search goes,
@@ -198,9 +198,12 @@ impl Searches<'_> {
             if !self.is_nearer_or_says_more(row.time, nearest) {
                 break;
             }
-            let Row::Signal { number, .. } = row.row else { continue };
+            let Row::Signal { number, handler, .. } = row.row else { continue };
             if !self.resume.points.passed_signals.contains(&number) && self.counts(row.thread) {
-                let reason = Reason::Signal(number);
+                let reason = match handler {
+                    0 => Reason::Signal(number),
+                    _ => Reason::HandledSignal(number),
+                };
                 return Ok(Some(Stop { time: row.time, thread: row.thread, reason }));
             }
         }

@@ -22,7 +22,7 @@ use crate::registers::EXPEDITED;
 use crate::request::{Action, Motion, Point, PointKind, Request, ThreadChoice, Transfer};
 use crate::resume::{Course, Resume};
 use crate::stop::{Reason, Stop};
-use crate::{documents, monitor, packet, signal_numbers, thread_local};
+use crate::{documents, monitor, packet, signal_frame, signal_numbers, thread_local};
 
 /// Why nothing can be changed.
 const READ_ONLY: &str = "this is a recording of a run that is over: nothing in it can be changed, and no function called";
@@ -268,8 +268,14 @@ impl Session {
 
     /// The registers of a thread, or of the one that the last stop is about.
     fn registers_of(&mut self, thread: Option<u32>) -> Result<Registers, Error> {
-        let thread = thread.unwrap_or(self.stop.thread);
-        self.state()?.registers(Some(thread))
+        let stop = self.stop;
+        let thread = thread.unwrap_or(stop.thread);
+        let state = self.state()?;
+        let registers = state.registers(Some(thread))?;
+        match stop.is_before_handler() && thread == stop.thread {
+            true => signal_frame::interrupted(state, registers),
+            false => Ok(registers),
+        }
     }
 
     /// A thread that was named; none for all and any.

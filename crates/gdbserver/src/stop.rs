@@ -12,8 +12,10 @@ pub enum Reason {
     Breakpoint,
     /// A watchpoint of some kind, at an address that the client gave.
     Watchpoint(PointKind, u64),
-    /// A signal, by Linux's number.
+    /// A signal that ends the process, by Linux's number.
     Signal(u32),
+    /// A signal that a handler is about to take.
+    HandledSignal(u32),
     /// A system call is about to be made.
     SyscallEntry(u64),
     /// A system call is over.
@@ -39,6 +41,13 @@ pub struct Stop {
     pub reason: Reason,
 }
 
+impl Stop {
+    /// Whether it is in front of a signal's handler, whose first instruction has the same time.
+    pub fn is_before_handler(&self) -> bool {
+        matches!(self.reason, Reason::HandledSignal(_))
+    }
+}
+
 impl Reason {
     /// gdb's number of the signal that stands for it.
     pub fn signal(self) -> u8 {
@@ -46,7 +55,9 @@ impl Reason {
         const INTERRUPT: u8 = 2;
         const TRAP: u8 = 5;
         match self {
-            Reason::Signal(signal) => signal_numbers::of_gdb(signal),
+            Reason::Signal(signal) | Reason::HandledSignal(signal) => {
+                signal_numbers::of_gdb(signal)
+            }
             Reason::Interrupted => INTERRUPT,
             Reason::Sought => NONE,
             _ => TRAP,
@@ -56,9 +67,11 @@ impl Reason {
     /// What a stop says besides the signal: `name:value;`, or nothing.
     pub fn words(self) -> String {
         match self {
-            Reason::Step | Reason::Signal(_) | Reason::Sought | Reason::Interrupted => {
-                String::new()
-            }
+            Reason::Step
+            | Reason::Signal(_)
+            | Reason::HandledSignal(_)
+            | Reason::Sought
+            | Reason::Interrupted => String::new(),
             Reason::Breakpoint => "swbreak:;".to_owned(),
             Reason::Watchpoint(kind, address) => {
                 let name = match kind {
