@@ -11,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 use retro_query::language::Query;
 use retro_query::{
     Cancel, Direction, Error, Goto, GotoContext, Registers, Row, RowClass, RowFilter, State,
+    Stretch,
 };
 
 use crate::debuggee::Debuggee;
@@ -51,6 +52,10 @@ pub struct Session {
     pub(crate) stop: Stop,
     /// The state there, once somebody has asked.
     state: Option<State>,
+    /// Moments around, for those who go back step by step.
+    stretch: Option<Stretch>,
+    /// How many steps back came one after the other.
+    steps_back: u32,
     general_thread: Option<u32>,
     running_thread: Option<u32>,
     points: Points,
@@ -79,6 +84,8 @@ impl Session {
             debuggee: debuggee.clone(),
             stop: Stop { time, thread, reason },
             state: Some(state),
+            stretch: None,
+            steps_back: 0,
             general_thread: None,
             running_thread: None,
             points: Points::default(),
@@ -137,7 +144,7 @@ impl Session {
             Request::ReadMemory(address, len) => {
                 // A piece that fits a packet; the client asks for the rest.
                 let len = len.min(packet::LONGEST as u64 / 2 - 16);
-                let bytes = self.state()?.read(address, len).unwrap_or_default();
+                let bytes = self.read(address, len).unwrap_or_default();
                 match bytes.is_empty() && len > 0 {
                     true => FAILED.to_vec(),
                     false => hex::encoded(&bytes),
@@ -266,10 +273,48 @@ impl Session {
         Ok(all)
     }
 
+    /// Memory where the view stands.
+    fn read(&mut self, address: u64, len: u64) -> Result<Vec<u8>, Error> {
+        let time = self.stop.time;
+        match &self.stretch {
+            Some(stretch) if self.state.is_none() && stretch.times().contains(&time) => {
+                stretch.read(time, address, len)
+            }
+            _ => self.state()?.read(address, len),
+        }
+    }
+
+    /// Replays the moments before this one, more of them the more steps back there were, so that further steps cost little.
+    fn look_back(&mut self, course: Course) {
+        const FEW: u32 = 3;
+        const MOST: u32 = 10;
+        if course.direction == Direction::Forward || course.step.is_none() {
+            // Replay goes forwards by itself.
+            (self.stretch, self.steps_back) = (None, 0);
+            return;
+        }
+        self.steps_back = (self.steps_back + 1).min(MOST + FEW);
+        let time = self.stop.time;
+        let is_near = self.stretch.as_ref().is_some_and(|near| near.times().contains(&time));
+        if is_near || self.steps_back <= FEW {
+            return;
+        }
+        let Debuggee { run, .. } = &self.debuggee;
+        // Without it everything is only slower.
+        self.stretch = run.stretch(self.debuggee.at(time), 1 << (self.steps_back - FEW)).ok();
+    }
+
     /// The registers of a thread, or of the one that the last stop is about.
     fn registers_of(&mut self, thread: Option<u32>) -> Result<Registers, Error> {
         let stop = self.stop;
         let thread = thread.unwrap_or(stop.thread);
+        let near = self.stretch.as_ref().and_then(|stretch| stretch.registers(stop.time));
+        if let Some(near) = near
+            && near.thread == thread
+            && !stop.is_before_handler()
+        {
+            return Ok(near.clone());
+        }
         let state = self.state()?;
         let registers = state.registers(Some(thread))?;
         match stop.is_before_handler() && thread == stop.thread {
@@ -317,7 +362,10 @@ impl Session {
             None => self.first_stop(course, cancel),
         };
         match found {
-            Ok(stop) => self.move_to(stop),
+            Ok(stop) => {
+                self.move_to(stop);
+                self.look_back(course);
+            }
             Err(Error::Cancelled) => {
                 self.stop.reason = Reason::Interrupted;
             }

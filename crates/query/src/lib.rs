@@ -8,6 +8,7 @@
 //!   templates      processes to replay windows in
 //!   trace          everything that one window did
 //! state          registers, memory, threads at a moment
+//! stretch        moments that follow each other closely
 //! calls          where calls return, who called
 //! step           to the next or previous instruction or line
 //! frames         call stacks, variables, expressions
@@ -42,6 +43,7 @@ mod recent;
 mod run;
 mod state;
 mod step;
+mod stretch;
 mod templates;
 mod trace;
 mod unknown_memory;
@@ -59,6 +61,7 @@ pub use retro_symbols as symbols;
 pub use run::{Options, Process, Run, WindowRef};
 pub use state::{READ_LIMIT, State, StateMachine};
 pub use step::{Calls, Unit};
+pub use stretch::Stretch;
 pub use trace::{Trace, TracedBlock, TracedTransfer, TracedWrite, Writer};
 
 /// A moment of a process.
