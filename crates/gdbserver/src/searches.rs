@@ -29,6 +29,12 @@ struct Hit {
     pc: u64,
 }
 
+impl Hit {
+    fn stop(&self) -> Stop {
+        Stop { time: self.time, thread: self.thread, reason: Reason::Breakpoint }
+    }
+}
+
 impl Searches<'_> {
     fn from(&self) -> u64 {
         self.resume.from.time
@@ -42,19 +48,24 @@ impl Searches<'_> {
         self.course.only.is_none_or(|only| only == thread)
     }
 
-    /// Whether a time lies before what is known so far.
-    fn is_nearer(&self, time: u64, nearest: &Stop) -> bool {
+    /// Whether the way leads to one stop before the other, or at the same time to one that says more.
+    fn comes_first(&self, stop: &Stop, nearest: &Stop) -> bool {
+        let says_little =
+            matches!(nearest.reason, Reason::Step | Reason::HistoryBegin | Reason::HistoryEnd);
+        self.is_before(stop, nearest) || (stop.place() == nearest.place() && says_little)
+    }
+
+    /// Whether the way leads to one stop before the other.
+    fn is_before(&self, stop: &Stop, other: &Stop) -> bool {
         match self.course.direction {
-            Direction::Forward => time < nearest.time,
-            Direction::Backward => time > nearest.time,
+            Direction::Forward => stop.place() < other.place(),
+            Direction::Backward => stop.place() > other.place(),
         }
     }
 
-    /// Whether a time lies before what is known so far, or at the same time as something that says less.
-    fn is_nearer_or_says_more(&self, time: u64, nearest: &Stop) -> bool {
-        let says_little =
-            matches!(nearest.reason, Reason::Step | Reason::HistoryBegin | Reason::HistoryEnd);
-        self.is_nearer(time, nearest) || (time == nearest.time && says_little)
+    /// Whether the way leads past a stop at all, or the view stands there already.
+    fn is_ahead(&self, stop: &Stop) -> bool {
+        self.is_before(&self.resume.from, stop)
     }
 
     /// The nearest execution of a breakpoint's instruction, if its condition holds.
@@ -72,7 +83,7 @@ impl Searches<'_> {
         for execution in executions.until(nearest.time) {
             let execution = execution?;
             let hit = Hit { time: execution.time, thread: execution.thread, pc: execution.pc };
-            if !self.is_nearer_or_says_more(hit.time, nearest) {
+            if !self.comes_first(&hit.stop(), nearest) {
                 break;
             }
             if !self.counts(hit.thread) || self.was_told(&hit) {
@@ -95,7 +106,7 @@ impl Searches<'_> {
     /// Whether the client knows of a hit already, because the view stands right there.
     fn was_told(&self, hit: &Hit) -> bool {
         let from = &self.resume.from;
-        (hit.time, hit.thread) == (from.time, from.thread) && !from.is_before_handler()
+        hit.stop().place() == from.place() && hit.thread == from.thread
     }
 
     /// The nearest of some hits whose condition holds. They are tried in the order of time, whichever way the search goes,
@@ -108,8 +119,7 @@ impl Searches<'_> {
         for hit in batch.drain(..) {
             self.resume.cancel.check()?;
             if self.holds(&hit)? {
-                let Hit { time, thread, .. } = hit;
-                found = Some(Stop { time, thread, reason: Reason::Breakpoint });
+                found = Some(hit.stop());
                 if self.is_forward() {
                     break;
                 }
@@ -150,7 +160,9 @@ impl Searches<'_> {
         for write in writes.until(nearest.time) {
             let write = write?;
             let time = if self.is_forward() { write.time + 1 } else { write.time };
-            if !self.is_nearer_or_says_more(time, nearest) {
+            let reason = Reason::Watchpoint(point.kind, point.address);
+            let stop = Stop { time, thread: write.thread, reason };
+            if !self.comes_first(&stop, nearest) {
                 break;
             }
             let changes = match point.kind {
@@ -158,8 +170,7 @@ impl Searches<'_> {
                 _ => self.changes(point, &mut value, &write)?,
             };
             if changes && self.counts(write.thread) {
-                let reason = Reason::Watchpoint(point.kind, point.address);
-                return Ok(Some(Stop { time, thread: write.thread, reason }));
+                return Ok(Some(stop));
             }
         }
         Ok(None)
@@ -192,19 +203,20 @@ impl Searches<'_> {
         let filter = RowFilter::Class(RowClass::Signal);
         for row in run.rows(from, self.course.direction, filter, cancel)?.until(nearest.time) {
             let row = row?;
-            if row.time == self.from() {
+            let Row::Signal { number, handler, .. } = row.row else { continue };
+            let reason = match handler {
+                0 => Reason::Signal(number),
+                _ => Reason::HandledSignal(number),
+            };
+            let stop = Stop { time: row.time, thread: row.thread, reason };
+            if !self.is_ahead(&stop) {
                 continue;
             }
-            if !self.is_nearer_or_says_more(row.time, nearest) {
+            if !self.comes_first(&stop, nearest) {
                 break;
             }
-            let Row::Signal { number, handler, .. } = row.row else { continue };
             if !self.resume.points.passed_signals.contains(&number) && self.counts(row.thread) {
-                let reason = match handler {
-                    0 => Reason::Signal(number),
-                    _ => Reason::HandledSignal(number),
-                };
-                return Ok(Some(Stop { time: row.time, thread: row.thread, reason }));
+                return Ok(Some(stop));
             }
         }
         Ok(None)
@@ -222,12 +234,13 @@ impl Searches<'_> {
             for read in reads.until(nearest.time) {
                 let read = read?;
                 let time = if self.is_forward() { read.time + 1 } else { read.time };
-                if !self.is_nearer_or_says_more(time, nearest) {
+                let reason = Reason::Watchpoint(point.kind, point.address);
+                let stop = Stop { time, thread: read.thread, reason };
+                if !self.comes_first(&stop, nearest) {
                     break;
                 }
                 if self.counts(read.thread) {
-                    let reason = Reason::Watchpoint(point.kind, point.address);
-                    found = Some(Stop { time, thread: read.thread, reason });
+                    found = Some(stop);
                     break;
                 }
             }
@@ -249,8 +262,9 @@ impl Searches<'_> {
         let mut found: Option<Stop> = None;
         let mut consider = |time: u64, thread: u32, reason: Reason| {
             let nearest = found.as_ref().unwrap_or(nearest);
-            if self.is_nearer_or_says_more(time, nearest) && self.counts(thread) {
-                found = Some(Stop { time, thread, reason });
+            let stop = Stop { time, thread, reason };
+            if self.comes_first(&stop, nearest) && self.counts(thread) {
+                found = Some(stop);
             }
         };
         // Those that wait in system calls come out of them.
@@ -298,7 +312,9 @@ impl Searches<'_> {
             let Row::SyscallEnter { number, .. } = row.row else { continue };
             let entry = row.time.saturating_sub(1);
             let nearest = found.as_ref().unwrap_or(nearest);
-            if !self.is_nearer_or_says_more(entry, nearest) {
+            let thread = row.thread;
+            let begin = Stop { time: entry, thread, reason: Reason::SyscallEntry(number) };
+            if !self.comes_first(&begin, nearest) {
                 break;
             }
             if !is_caught(numbers, number) || !self.counts(row.thread) {
@@ -306,15 +322,12 @@ impl Searches<'_> {
             }
             let back = run.next_of_thread(process, row.thread, row.time)?;
             let back = back.filter(|&time| time < from.time);
-            let thread = row.thread;
             let stop = match back {
                 Some(time) => Stop { time, thread, reason: Reason::SyscallReturn(number) },
-                None if entry < from.time => {
-                    Stop { time: entry, thread, reason: Reason::SyscallEntry(number) }
-                }
+                None if entry < from.time => begin,
                 None => continue,
             };
-            if self.is_nearer_or_says_more(stop.time, nearest) {
+            if self.comes_first(&stop, nearest) {
                 found = Some(stop);
             }
         }

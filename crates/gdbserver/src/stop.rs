@@ -46,6 +46,11 @@ impl Stop {
     pub fn is_before_handler(&self) -> bool {
         matches!(self.reason, Reason::HandledSignal(_))
     }
+
+    /// Its place in the order of moments: the time, and at one time, in front of a handler before in it.
+    pub fn place(&self) -> (u64, bool) {
+        (self.time, !self.is_before_handler())
+    }
 }
 
 impl Reason {
