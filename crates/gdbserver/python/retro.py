@@ -315,6 +315,8 @@ Usage: retro bookmark [NAME]          remember this moment
 
 def retro_begin():
     """Says where the view stands, once gdb is connected."""
+    # Without the program gdb does not look for its libraries by itself.
+    gdb.execute("sharedlibrary", to_string=True)
     _note_time()
     gdb.write("retro: %s; reverse-continue and the like go back, `help retro` lists more\n"
               % " ".join(_ask("when")[0]))

@@ -1,8 +1,11 @@
 //! The process that clients look at: shared by all of them, and never changed.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use retro_query::{Error, Moment, Process, Program, Run};
+
+use crate::libraries;
 
 /// A process of a recorded run.
 #[derive(Clone)]
@@ -26,6 +29,11 @@ impl Debuggee {
     /// The moment with a time.
     pub fn at(&self, time: u64) -> Moment {
         Moment { log: self.process.log, time }
+    }
+
+    /// The dynamic linker: its name in the program, which may go through links, and the file that was mapped.
+    pub fn interpreter(&self) -> Result<Option<(PathBuf, PathBuf)>, Error> {
+        libraries::interpreter(self)
     }
 
     /// Its id; one that no process has if it is not known.

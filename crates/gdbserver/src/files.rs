@@ -109,6 +109,10 @@ impl Files {
             Some(target) => Path::new(OsStr::from_bytes(&target)).to_owned(),
             None => Path::new(path).to_owned(),
         };
+        let wanted = match self.debuggee.interpreter() {
+            Ok(Some((name, file))) if name == wanted => file,
+            _ => wanted,
+        };
         let log = self.debuggee.process.log;
         let symbols = self.debuggee.run.symbols();
         let recorded = self.recorded.get_or_insert_with(|| symbols.recorded_files(log));

@@ -4,9 +4,11 @@
 //! of modules. Whatever is missing (a program without a linker, a moment before it was at work) ends the list.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use retro_query::{Error, State};
 
+use crate::debuggee::Debuggee;
 use crate::documents::escaped;
 use crate::session::Session;
 
@@ -15,6 +17,10 @@ const MOST: usize = 1 << 14;
 
 /// Bytes of a path.
 const LONGEST_NAME: u64 = 4096;
+
+/// Keys of an auxiliary vector: where the program's headers are, and how many.
+const HEADERS: u64 = 3;
+const HEADER_COUNT: u64 = 5;
 
 /// A module as the linker knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,8 +79,6 @@ pub fn document(session: &mut Session) -> Result<String, Error> {
 
 /// The linker's record of the program.
 fn first_link_map(state: &State, vector: &[u8]) -> Result<Option<u64>, Error> {
-    const HEADERS: u64 = 3;
-    const HEADER_COUNT: u64 = 5;
     const DEBUG: u64 = 21;
     let (Some(headers), Some(count)) = (entry(vector, HEADERS), entry(vector, HEADER_COUNT)) else {
         return Ok(None);
@@ -98,20 +102,49 @@ fn first_link_map(state: &State, vector: &[u8]) -> Result<Option<u64>, Error> {
 
 /// Where the dynamic section of the program is in memory.
 fn dynamic_section(state: &State, headers: u64, count: u64) -> Result<Option<u64>, Error> {
-    const HEADER_SIZE: u64 = 56;
     const DYNAMIC: u64 = 2;
+    header_address(state, headers, count, DYNAMIC)
+}
+
+/// The address in memory of what a program header of some kind is about.
+fn header_address(
+    state: &State,
+    headers: u64,
+    count: u64,
+    kind: u64,
+) -> Result<Option<u64>, Error> {
+    const HEADER_SIZE: u64 = 56;
     const HEADERS_THEMSELVES: u64 = 6;
-    let (mut bias, mut dynamic) = (0, None);
+    let (mut bias, mut found) = (0, None);
     for index in 0..count.min(256) {
         let at = headers.wrapping_add(index * HEADER_SIZE);
         let Some([kind_and_flags, _, address]) = words(state, at)? else { break };
-        match kind_and_flags & 0xffff_ffff {
-            DYNAMIC => dynamic = Some(address),
-            HEADERS_THEMSELVES => bias = headers.wrapping_sub(address),
-            _ => {}
+        let its_kind = kind_and_flags & 0xffff_ffff;
+        if its_kind == kind {
+            found = Some(address);
+        }
+        if its_kind == HEADERS_THEMSELVES {
+            bias = headers.wrapping_sub(address);
         }
     }
-    Ok(dynamic.map(|address| address.wrapping_add(bias)))
+    Ok(found.map(|address| address.wrapping_add(bias)))
+}
+
+/// The dynamic linker: its name in the program, which may go through links, and the file that is mapped.
+pub fn interpreter(debuggee: &Debuggee) -> Result<Option<(PathBuf, PathBuf)>, Error> {
+    const BASE: u64 = 7;
+    const INTERPRETER: u64 = 3;
+    let Debuggee { run, process, .. } = debuggee;
+    let vector = run.auxiliary_vector(process.log)?.unwrap_or_default();
+    let [headers, count, base] = [HEADERS, HEADER_COUNT, BASE].map(|key| entry(&vector, key));
+    let (Some(headers), Some(count), Some(base)) = (headers, count, base) else { return Ok(None) };
+    let state = run.state(debuggee.at(process.start))?;
+    let Some(name) = header_address(&state, headers, count, INTERPRETER)? else { return Ok(None) };
+    let name = PathBuf::from(text(&state, name)?);
+    let maps = run.maps(state.moment())?;
+    let mapped = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&base));
+    let file = mapped.and_then(|mapping| mapping.file.as_ref());
+    Ok(file.map(|file| (name, PathBuf::clone(file))))
 }
 
 /// The value of a key in an auxiliary vector.

@@ -45,6 +45,14 @@ impl Sysroot {
         let debug = place.join("debug");
         link_all(&files, &root, &debug)
             .with_context(|| format!("cannot link files in {}", place.display()))?;
+        // The program names its dynamic linker by a path that may go through links.
+        if let Ok(Some((name, file))) = debuggee.interpreter()
+            && let Some(Ok(location)) =
+                files.iter().find(|known| known.path == file).map(|known| &known.location)
+        {
+            link(location, &below(&root, &name))
+                .with_context(|| format!("cannot link files in {}", place.display()))?;
+        }
         let program = program.map(|_| below(&root, path));
         Ok(Sysroot { root, debug: Some(debug), program })
     }
