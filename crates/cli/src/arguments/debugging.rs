@@ -107,7 +107,6 @@ pub struct GdbServerOptions {
 mod tests {
     use clap::Parser;
 
-    use super::*;
     use crate::arguments::{Arguments, Command};
 
     #[test]
