@@ -8,8 +8,8 @@
 //!   templates      processes to replay windows in
 //!   trace          everything that one window did
 //! state          registers, memory, threads at a moment
-//! stretch        moments that follow each other closely
-//! calls          where calls return, who called
+//! stretch        moments that follow each other closely;  sampled_window  wherever something was executed
+//! calls          where calls return, who called;  call_details  with arguments and results
 //! step           to the next or previous instruction or line
 //! frames         call stacks, variables, expressions
 //!   unknown_memory what a replay does not know of memory
@@ -29,6 +29,7 @@
 #![warn(missing_docs)]
 
 mod address_space;
+mod call_details;
 mod calls;
 mod cancel;
 pub mod core_file;
@@ -41,6 +42,7 @@ mod locate;
 mod program;
 mod recent;
 mod run;
+mod sampled_window;
 mod state;
 mod step;
 mod stretch;
@@ -49,6 +51,7 @@ mod trace;
 mod unknown_memory;
 
 pub use address_space::{MapChange, Mapping};
+pub use call_details::{CallDetails, Returned};
 pub use cancel::Cancel;
 pub use error::Error;
 pub use frames::{Evaluated, FRAMES_LIMIT, Named, ThreadStack};
@@ -56,9 +59,10 @@ pub use goto::{Found, FoundEvent, Goto, GotoContext, Matches};
 pub use locate::{Execution, Read, RowFilter, Search, Write};
 pub use program::{Death, Program, SIGINFO_SIZE};
 pub use retro_index::events::{Row, RowClass, TimedRow};
-pub use retro_replayer::{Registers, ThreadInfo};
+pub use retro_replayer::{Registers, Sample, ThreadInfo};
 pub use retro_symbols as symbols;
 pub use run::{Options, Process, Run, WindowRef};
+pub use sampled_window::SampledWindow;
 pub use state::{READ_LIMIT, State, StateMachine};
 pub use step::{Calls, Unit};
 pub use stretch::Stretch;
