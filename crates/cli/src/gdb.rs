@@ -30,6 +30,7 @@ use crate::Completeness;
 use crate::arguments::{GdbOptions, GdbServerOptions};
 use crate::message::complain;
 use crate::output::Output;
+use crate::query::question::told;
 use crate::quoting::printable;
 use opened::Opened;
 use sysroot::Sysroot;
@@ -56,7 +57,11 @@ pub fn gdb(options: &GdbOptions) -> Result<i32> {
     ignore_terminal();
     let time = opened.time;
     let debuggee = opened.debuggee.clone();
-    thread::spawn(move || listener.serve(&debuggee, time, tell));
+    thread::spawn(move || {
+        // While gdb starts. What fails here fails again when somebody asks, and is told then.
+        let _ = debuggee.get_ready(time);
+        listener.serve(&debuggee, time, tell)
+    });
     wait(child)
 }
 
@@ -87,6 +92,8 @@ pub fn server(options: &GdbServerOptions) -> Result<Completeness> {
             Listener::tcp(address).with_context(|| format!("cannot listen on {address}"))?
         }
     };
+    // gdb waits two seconds for an answer, so whoever connects should find everything ready.
+    opened.debuggee.get_ready(opened.time).map_err(told)?;
     announce(&listener.address()?)?;
     listener.serve(&opened.debuggee, opened.time, tell)?;
     Ok(Completeness::Whole)

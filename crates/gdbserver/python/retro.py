@@ -9,15 +9,20 @@ resumes, and the server answers that resumption with a stop at the wanted moment
 import gdb
 
 
-def _ask(command):
-    """The server's answer to a command, as lines of words."""
+def _lines(command):
+    """The server's answer to a command, as lines."""
     try:
         text = gdb.execute("monitor " + command, to_string=True)
     except gdb.error as error:
         raise gdb.GdbError("this needs a connection to a recording (retro gdb): %s" % error)
     if text.startswith("error: "):
         raise gdb.GdbError(text[len("error: "):].strip())
-    return [line.split() for line in text.splitlines() if line.strip()]
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def _ask(command):
+    """The server's answer to a command, as lines of words."""
+    return [line.split() for line in _lines(command)]
 
 
 def _now():
@@ -60,7 +65,10 @@ def _note_time(_event=None):
 
 def _memory_of(expression):
     """The value of an expression that is in memory."""
-    value = gdb.parse_and_eval(expression)
+    try:
+        value = gdb.parse_and_eval(expression)
+    except gdb.error as error:
+        raise gdb.GdbError(str(error))
     if value.address is None:
         raise gdb.GdbError("`%s` is not in memory, so that nothing can have written it" % expression)
     return value
@@ -211,7 +219,7 @@ Lists the last 20 if there is no count. retro seek TIME goes to one of them."""
 
 
 class Calls(gdb.Command):
-    """List calls of a function around now, with their callers.
+    """List calls of a function around now, with arguments, results and callers.
 Usage: retro calls FUNCTION [COUNT]
 
 Lists the last 20 and the next 20 if there is no count. A star marks those before now. retro seek TIME goes to one of
@@ -232,14 +240,15 @@ them."""
             entries = [block.start for block in blocks if block is not None]
         if not entries:
             raise gdb.GdbError("no function %s" % function)
-        rows = _ask("calls %d %s" % (count, " ".join(str(entry) for entry in entries)))
-        if not rows:
+        lines = _lines("calls %d %s" % (count, " ".join(str(entry) for entry in entries)))
+        if not lines:
             gdb.write("%s is never called\n" % function)
         now = _now()
-        for time, thread, caller in rows:
+        for line in lines:
+            time, thread, caller, call = line.split(None, 3)
             mark = "*" if int(time) < now else " "
-            called = "" if caller == "0x0" else "from " + _place(int(caller, 16))
-            gdb.write("%s %14s  thread %s  %s\n" % (mark, time, thread, called))
+            called = "" if caller == "0x0" else "  from " + _place(int(caller, 16))
+            gdb.write("%s %14s  thread %s  %s%s\n" % (mark, time, thread, call, called))
 
 
 class Goto(gdb.Command):
@@ -313,6 +322,16 @@ Usage: retro bookmark [NAME]          remember this moment
         return [name for name in ["list", "go", "delete"] if name.startswith(word)]
 
 
+def _explain_refusal():
+    """Says why something could not be changed: of a refused write gdb tells only that it failed."""
+    try:
+        refused = _ask("refused")[0][0] == "yes"
+    except (gdb.GdbError, IndexError):
+        return
+    if refused:
+        gdb.write("retro: this is a recording of a run that is over: nothing in it can be changed, and no function called\n")
+
+
 def retro_begin():
     """Says where the view stands, once gdb is connected."""
     # Without the program gdb does not look for its libraries by itself.
@@ -325,3 +344,4 @@ def retro_begin():
 for command in (Retro, When, Seek, Back, LastWrite, History, Calls, Goto, Bookmark):
     command()
 gdb.events.stop.connect(_note_time)
+gdb.events.before_prompt.connect(_explain_refusal)

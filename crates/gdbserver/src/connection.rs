@@ -4,10 +4,18 @@
 //! with a [`Cancel`], and an interrupt cancels the latest. When the client goes away the latest is cancelled, too.
 //!
 //! What a client asks wrongly is answered, and it goes on; only what the connection itself fails with ends it.
+//!
+//! *How long an answer may take.* gdb waits for ever after a resumption, but for two seconds (`remotetimeout`) for everything else;
+//! then it asks for the answer again, and the third time it takes the next packet for it. So searches belong to resumptions
+//! and to commands of our own, during which empty texts are sent as signs of life; and what a client refuses while
+//! its request is still at work is nothing that was sent, and is not sent again.
 
 use std::io::{self, Read, Write};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 use retro_query::{Cancel, Error};
 
@@ -19,6 +27,9 @@ use crate::session::{Reply, Session};
 
 /// Packets that wait to be answered. Clients wait for answers, so that there is rarely more than one.
 const WAITING: usize = 64;
+
+/// How often a client is told that its command is still at work.
+const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
 
 /// Bytes that are read at once.
 const PIECE: usize = 1 << 14;
@@ -39,17 +50,20 @@ pub fn serve(
     debuggee: &Debuggee,
     time: u64,
     from: impl Read + Send + 'static,
-    to: impl Write,
+    to: impl Write + Send,
 ) -> Result<(), Failure> {
     let session = Session::new(debuggee, time)?;
     let (sender, receiver) = sync_channel(WAITING);
-    thread::spawn(move || take_apart(from, &sender));
-    let client = Client { session, to, acknowledges: true, last: Vec::new() };
+    let answered = Arc::new(AtomicU64::new(0));
+    let seen = Arc::clone(&answered);
+    thread::spawn(move || take_apart(from, &sender, &seen));
+    let client = Client { session, to, acknowledges: true, last: Vec::new(), answered };
     client.run(&receiver)
 }
 
 /// Reads until the client goes, or nobody wants to know any more.
-fn take_apart(mut from: impl Read, to: &SyncSender<(Incoming, Cancel)>) {
+fn take_apart(mut from: impl Read, to: &SyncSender<(Incoming, Cancel)>, answered: &AtomicU64) {
+    let mut packets = 0;
     let mut decoder = Decoder::default();
     let mut latest = Cancel::new();
     let mut bytes = vec![0; PIECE];
@@ -65,7 +79,12 @@ fn take_apart(mut from: impl Read, to: &SyncSender<(Incoming, Cancel)>) {
                 continue;
             }
             if matches!(incoming, Incoming::Packet(_)) {
+                packets += 1;
                 latest = Cancel::new();
+            }
+            if incoming == Incoming::Refused && answered.load(Ordering::Acquire) < packets {
+                // It waits for an answer that is not sent yet.
+                continue;
             }
             if to.send((incoming, latest.clone())).is_err() {
                 return;
@@ -82,16 +101,24 @@ struct Client<W> {
     acknowledges: bool,
     /// What was sent last, in case it did not arrive.
     last: Vec<u8>,
+    /// How many packets were answered.
+    answered: Arc<AtomicU64>,
 }
 
-impl<W: Write> Client<W> {
+impl<W: Write + Send> Client<W> {
     fn run(mut self, from: &Receiver<(Incoming, Cancel)>) -> Result<(), Failure> {
         while let Ok((incoming, cancel)) = from.recv() {
             match incoming {
                 Incoming::Packet(packet) => {
                     self.acknowledge(b"+")?;
-                    let reply = self.session.answer(Request::parse(&packet), &cancel);
-                    if self.send_reply(reply)? {
+                    let request = Request::parse(&packet);
+                    let reply = match request {
+                        Request::Monitor(_) => self.answer_with_signs_of_life(request, &cancel)?,
+                        _ => self.session.answer(request, &cancel),
+                    };
+                    let is_end = self.send_reply(reply)?;
+                    self.answered.fetch_add(1, Ordering::Release);
+                    if is_end {
                         return Ok(());
                     }
                 }
@@ -104,6 +131,32 @@ impl<W: Write> Client<W> {
             }
         }
         Ok(())
+    }
+
+    /// Answers a command, and sends empty texts while it is at work.
+    fn answer_with_signs_of_life(
+        &mut self,
+        request: Request,
+        cancel: &Cancel,
+    ) -> io::Result<Reply> {
+        let Client { session, to, .. } = self;
+        thread::scope(|scope| {
+            let (done, is_done) = mpsc::channel::<()>();
+            let signs = scope.spawn(move || -> io::Result<()> {
+                let sign = packet::frame(b"O");
+                while is_done.recv_timeout(SIGN_OF_LIFE) == Err(RecvTimeoutError::Timeout) {
+                    to.write_all(&sign)?;
+                    to.flush()?;
+                }
+                Ok(())
+            });
+            let reply = session.answer(request, cancel);
+            drop(done);
+            match signs.join() {
+                Ok(sent) => sent.map(|()| reply),
+                Err(_) => Err(io::Error::other("the thread that sends signs of life failed")),
+            }
+        })
     }
 
     fn acknowledge(&mut self, mark: &[u8]) -> io::Result<()> {

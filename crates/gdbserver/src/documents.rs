@@ -6,7 +6,7 @@ use retro_query::{Cancel, Direction, Error, Row, RowClass, RowFilter};
 
 use crate::libraries;
 use crate::moment_view::layout;
-use crate::session::{Session, ThreadNames};
+use crate::session::Session;
 use crate::stop::Reason;
 
 /// The document with a name, or None if there is none of that name.
@@ -27,7 +27,7 @@ pub fn make(session: &mut Session, object: &str, annex: &str) -> Result<Option<V
 }
 
 fn threads(session: &mut Session) -> Result<String, Error> {
-    let names = thread_names(session)?;
+    let names = session.thread_names()?;
     let mut text = String::from("<?xml version=\"1.0\"?>\n<threads>\n");
     for thread in session.threads()? {
         let _ = write!(text, "<thread id=\"{}\"", session.name(thread));
@@ -40,38 +40,11 @@ fn threads(session: &mut Session) -> Result<String, Error> {
     Ok(text)
 }
 
-/// What the kernel calls the threads at the moment: what they called themselves, else what the program is called.
-pub fn thread_names(session: &mut Session) -> Result<ThreadNames, Error> {
-    const PRCTL: u64 = 157;
-    const SET_NAME: u64 = 15;
-    /// Bytes of a name.
-    const LONGEST: usize = 15;
-    let debuggee = session.debuggee.clone();
-    let now = session.stop.time;
-    let path = &debuggee.program.path;
-    let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    let first = &file[..file.len().min(LONGEST)];
-    let first = String::from_utf8_lossy(first).into_owned();
-    let mut names: ThreadNames =
-        session.state()?.threads()?.iter().map(|info| (info.thread, first.clone())).collect();
-    let begin = debuggee.at(debuggee.process.start);
-    let filter = RowFilter::Number(RowClass::Syscall, PRCTL);
-    let calls = debuggee.run.rows(begin, Direction::Forward, filter, &Cancel::new())?;
-    for row in calls.until(now) {
-        let row = row?;
-        if row.time > now {
-            break;
-        }
-        let Row::SyscallEnter { args: [SET_NAME, at, ..], .. } = row.row else { continue };
-        let bytes = debuggee.run.memory(debuggee.at(row.time), at, LONGEST as u64)?;
-        let name = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
-        names.insert(row.thread, String::from_utf8_lossy(name).into_owned());
-    }
-    Ok(names)
-}
-
 /// What the kernel says of the signal that the view stands at.
 fn signal_information(session: &mut Session) -> Result<Vec<u8>, Error> {
+    if session.looks_at_another_thread() {
+        return Err(Error::Unknown("no signal stopped this thread".to_owned()));
+    }
     let debuggee = &session.debuggee;
     let here = debuggee.at(session.stop.time);
     if let Some(death) = debuggee.run.death_at(here, &Cancel::new())? {

@@ -7,21 +7,21 @@
 //!   request      what a packet asks
 //!   session      the client's view: where it stands, what it waits for
 //!     resume       going on and going back
-//!       searches     what comes first
+//!       searches     what comes first;  syscall_stops  of system calls
 //!       range_step   steps by lines
 //!       conditions   of breakpoints
 //!     documents    threads, signals, the description of registers
 //!       registers    as gdb numbers them
 //!       libraries    from the linker's own list
 //!     signal_frame registers in front of a handler
-//!     thread_local variables of threads
+//!     thread_local variables of threads;  thread_names  what they are called
 //!     files        what clients read of the file system;  proc_files  of /proc
 //!     monitor      our own commands
 //! debuggee     the process that is looked at, shared by all clients
 //! ```
 //!
 //! The packets are taken apart here rather than by a library: conditions in bytecode, signal information, thread-local variables and
-//! interrupts of a running query are all between the protocol and the query engine, and there is little left besides them.
+//! names of threads are what gdb is best at, and the library that there is does not have them.
 //!
 //! Invariants: nothing here changes a recording; no bytes from a client make it panic; every client has a view of its own;
 //! nothing but this crate knows the protocol.
@@ -51,7 +51,9 @@ mod session;
 mod signal_frame;
 mod signal_numbers;
 mod stop;
+mod syscall_stops;
 mod thread_local;
+mod thread_names;
 
 pub use connection::{Failure, serve};
 pub use debuggee::Debuggee;

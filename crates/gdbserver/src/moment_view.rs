@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use retro_query::{Error, Registers, State};
+use retro_query::{Error, Registers, Sample, SampledWindow, State};
 
 use crate::conditions::Moment;
 use crate::registers::Layout;
@@ -37,6 +37,24 @@ impl Moment for MomentView<'_> {
             }
             _ => false,
         }
+    }
+}
+
+/// The same, of a window that was looked at as a whole.
+pub struct SampleView<'a> {
+    /// The window.
+    pub window: &'a SampledWindow,
+    /// The registers, without vectors.
+    pub sample: &'a Sample,
+}
+
+impl Moment for SampleView<'_> {
+    fn register(&self, number: u16) -> Option<u64> {
+        layout().general(number.into(), &self.sample.general)
+    }
+
+    fn read(&self, address: u64, buffer: &mut [u8]) -> bool {
+        self.window.read(self.sample.time, address, buffer).unwrap_or(false)
     }
 }
 

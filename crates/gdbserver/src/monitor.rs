@@ -9,7 +9,8 @@
 //! last-write ADDRESS LENGTH   the write that made memory what it is: time thread pc
 //! writes ADDRESS LENGTH N     the last N writes up to now: time thread pc, value before, value after
 //! executions N ADDRESS …      the last N executions up to now, and the next: time thread pc
-//! calls N ENTRY …             the same of functions: time thread address-that-it-returns-to
+//! calls N ENTRY …             the same of functions: time thread address-in-the-caller, and the call in words
+//! refused                     whether something was to be changed since this was asked last: yes or no
 //! goto QUERY                  the next resumption leads to where a query leads to
 //! ```
 //!
@@ -18,14 +19,14 @@
 use std::fmt::Write;
 
 use retro_query::language::{Clock, Query, TimePoint};
+use retro_query::symbols::FormatOptions;
 use retro_query::{Cancel, Direction, Error, Execution};
 
 use crate::debuggee::Debuggee;
-use crate::libraries::words;
 use crate::session::{Session, Sought};
 
 const HELP: &str = "commands: time, span, when, seek TIME, last-write ADDRESS LENGTH, writes ADDRESS LENGTH COUNT, \
-    executions COUNT ADDRESS..., calls COUNT ENTRY..., goto QUERY\n";
+    executions COUNT ADDRESS..., calls COUNT ENTRY..., goto QUERY, refused\n";
 
 /// Rows of a list.
 const MOST_ROWS: usize = 100_000;
@@ -46,6 +47,10 @@ pub fn answer(session: &mut Session, command: &str, cancel: &Cancel) -> String {
         "executions" => executions(session, rest, cancel),
         "calls" => calls(session, rest, cancel),
         "goto" => goto(session, rest),
+        "refused" => {
+            let refused = std::mem::take(&mut session.refused_change);
+            Ok(if refused { "yes\n" } else { "no\n" }.to_owned())
+        }
         _ => Ok(HELP.to_owned()),
     };
     answered.unwrap_or_else(|error| format!("error: {error}\n"))
@@ -170,18 +175,22 @@ fn executions(session: &mut Session, rest: &str, cancel: &Cancel) -> Result<Stri
 }
 
 fn calls(session: &mut Session, rest: &str, cancel: &Cancel) -> Result<String, Error> {
-    /// The number of the stack pointer in the log.
-    const RSP: usize = 4;
+    let format = FormatOptions { elements: 64, depth: 3, length: 400, ..FormatOptions::default() };
     let mut text = String::new();
     for hit in around_now(session, rest, cancel)? {
         cancel.check()?;
-        // A function begins with the address that it returns to on top of the stack; the call is right before that.
-        let state = session.debuggee.run.state(session.debuggee.at(hit.time))?;
-        let stack = state.registers(Some(hit.thread))?.general[RSP];
-        let caller = words::<1>(&state, stack)?.map_or(0, |[back]| back.saturating_sub(1));
-        let _ = writeln!(text, "{} {} {caller:#x}", hit.time, hit.thread);
+        let Debuggee { run, .. } = &session.debuggee;
+        let call = run.call_details(session.debuggee.at(hit.time), hit.thread, &format)?;
+        let caller = call.caller.as_ref().map_or(0, |caller| caller.lookup);
+        let words: String = call.text().chars().map(without_control).collect();
+        let _ = writeln!(text, "{} {} {caller:#x} {words}", hit.time, hit.thread);
     }
     Ok(text)
+}
+
+/// What a character is on one line.
+fn without_control(character: char) -> char {
+    if character.is_control() { '?' } else { character }
 }
 
 fn goto(session: &mut Session, rest: &str) -> Result<String, Error> {

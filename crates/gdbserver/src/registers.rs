@@ -184,6 +184,16 @@ impl Layout {
         self.all().flat_map(|described| value(described, registers)).collect()
     }
 
+    /// One of the general registers; none for all others.
+    pub fn general(&self, number: u64, general: &[u64; register::COUNT]) -> Option<u64> {
+        match self.all().nth(usize::try_from(number).ok()?)?.source {
+            Source::General(number, 8) => Some(general[number]),
+            Source::General(number, _) => Some(general[number] & 0xffff_ffff),
+            Source::Constant(value) => Some(value.into()),
+            _ => None,
+        }
+    }
+
     /// One value.
     pub fn value(&self, number: u64, registers: &Registers) -> Option<Vec<u8>> {
         let described = self.all().nth(usize::try_from(number).ok()?)?;

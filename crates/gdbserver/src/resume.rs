@@ -51,7 +51,7 @@ impl Resume<'_> {
     /// The first stop on a course.
     pub fn first_stop(&self, course: Course) -> Result<Stop, Error> {
         let mut nearest = self.furthest(course)?;
-        let searches = Searches { resume: self, course };
+        let searches = Searches::new(self, course);
         // The last one that is found is the nearest. Those that find the same time in passing do not replace what was found
         // before, so what matters most comes first.
         for search in [
@@ -95,10 +95,12 @@ impl Resume<'_> {
     }
 
     fn end_of_history(&self, direction: Direction) -> Result<Stop, Error> {
-        let (time, reason) = match direction {
-            Direction::Forward => (self.process.end, Reason::HistoryEnd),
-            Direction::Backward => (self.process.start, Reason::HistoryBegin),
+        let reason = match direction {
+            Direction::Forward => Reason::HistoryEnd,
+            Direction::Backward => Reason::HistoryBegin,
         };
+        // While the recording is being indexed, that is as far as the view can go.
+        let time = self.process.indexed_reach(self.from.time, direction);
         let thread = self.run.state(self.at(time))?.thread()?;
         Ok(Stop { time, thread, reason })
     }

@@ -2,10 +2,12 @@
 //!
 //! Each looks from where the view stands to the nearest stop that is known so far, and says what it found before that.
 
-use retro_query::{Direction, Error, Row, RowClass, RowFilter, Write};
+use std::cell::RefCell;
+
+use retro_query::{Direction, Error, Row, RowClass, RowFilter, SampledWindow, Write};
 
 use crate::conditions;
-use crate::moment_view::MomentView;
+use crate::moment_view::{MomentView, SampleView};
 use crate::request::{Point, PointKind};
 use crate::resume::{Course, Resume};
 use crate::stop::{Reason, Stop};
@@ -13,12 +15,17 @@ use crate::stop::{Reason, Stop};
 /// Hits of breakpoints with conditions that are tried together at most, going backward.
 const LARGEST_BATCH: usize = 4096;
 
+/// So many hits of breakpoints with conditions are enough to look at a window as a whole.
+const MANY: usize = 32;
+
 /// What is looked for, and from where.
 pub struct Searches<'a> {
     /// Where the view stands, and what counts.
     pub resume: &'a Resume<'a>,
     /// Which way it goes.
     pub course: Course,
+    /// Where many conditions are tried at the moment.
+    window: RefCell<Option<SampledWindow>>,
 }
 
 /// An execution of an instruction with a breakpoint.
@@ -35,6 +42,13 @@ impl Hit {
     }
 }
 
+impl<'a> Searches<'a> {
+    /// From where the view stands, on a course.
+    pub fn new(resume: &'a Resume<'a>, course: Course) -> Searches<'a> {
+        Searches { resume, course, window: RefCell::default() }
+    }
+}
+
 impl Searches<'_> {
     fn from(&self) -> u64 {
         self.resume.from.time
@@ -44,12 +58,12 @@ impl Searches<'_> {
         self.course.direction == Direction::Forward
     }
 
-    fn counts(&self, thread: u32) -> bool {
+    pub(super) fn counts(&self, thread: u32) -> bool {
         self.course.only.is_none_or(|only| only == thread)
     }
 
     /// Whether the way leads to one stop before the other, or at the same time to one that says more.
-    fn comes_first(&self, stop: &Stop, nearest: &Stop) -> bool {
+    pub(super) fn comes_first(&self, stop: &Stop, nearest: &Stop) -> bool {
         let says_little =
             matches!(nearest.reason, Reason::Step | Reason::HistoryBegin | Reason::HistoryEnd);
         self.is_before(stop, nearest) || (stop.place() == nearest.place() && says_little)
@@ -116,9 +130,10 @@ impl Searches<'_> {
             batch.reverse();
         }
         let mut found = None;
+        let are_many = batch.len() >= MANY;
         for hit in batch.drain(..) {
             self.resume.cancel.check()?;
-            if self.holds(&hit)? {
+            if self.holds(&hit, are_many)? {
                 found = Some(hit.stop());
                 if self.is_forward() {
                     break;
@@ -128,10 +143,28 @@ impl Searches<'_> {
         Ok(found)
     }
 
-    fn holds(&self, hit: &Hit) -> Result<bool, Error> {
+    fn holds(&self, hit: &Hit, is_one_of_many: bool) -> Result<bool, Error> {
         let Some(point) = self.resume.points.breakpoint_at(hit.pc) else { return Ok(false) };
         if point.conditions.is_empty() {
             return Ok(true);
+        }
+        let is_near = |window: &SampledWindow| window.times().contains(&hit.time);
+        if is_one_of_many && !self.window.borrow().as_ref().is_some_and(is_near) {
+            let Resume { run, process, points, .. } = *self.resume;
+            let addresses = points.breakpoint_addresses();
+            let window = run.sampled_window(process, hit.time, &addresses)?;
+            *self.window.borrow_mut() = Some(window);
+        }
+        if let Some(window) = &*self.window.borrow()
+            && is_near(window)
+            && let Some(sample) = window.sample(hit.time)
+        {
+            let view = SampleView { window, sample };
+            let hold = point.conditions.iter().map(|code| conditions::holds(code, &view));
+            // What needs more than is known of a window is asked of the moment.
+            if let Ok(hold) = hold.collect::<Result<Vec<bool>, _>>() {
+                return Ok(hold.contains(&true));
+            }
         }
         let state = self.resume.run.state(self.resume.at(hit.time))?;
         let view = MomentView::new(&state, hit.thread)?;
@@ -247,96 +280,6 @@ impl Searches<'_> {
         }
         Ok(found)
     }
-
-    /// The nearest begin or end of a system call that the client wants to know of.
-    pub fn syscall(&self, nearest: &Stop) -> Result<Option<Stop>, Error> {
-        let Some(numbers) = &self.resume.points.caught_syscalls else { return Ok(None) };
-        match self.course.direction {
-            Direction::Forward => self.syscall_forward(numbers, nearest),
-            Direction::Backward => self.syscall_backward(numbers, nearest),
-        }
-    }
-
-    fn syscall_forward(&self, numbers: &[u64], nearest: &Stop) -> Result<Option<Stop>, Error> {
-        let Resume { run, process, cancel, from, .. } = *self.resume;
-        let mut found: Option<Stop> = None;
-        let mut consider = |time: u64, thread: u32, reason: Reason| {
-            let nearest = found.as_ref().unwrap_or(nearest);
-            let stop = Stop { time, thread, reason };
-            if self.comes_first(&stop, nearest) && self.counts(thread) {
-                found = Some(stop);
-            }
-        };
-        // Those that wait in system calls come out of them.
-        for info in run.threads(self.resume.at(from.time))? {
-            let Some(number) = info.in_syscall.map(u64::from) else { continue };
-            if is_caught(numbers, number)
-                && let Some(time) = run.next_of_thread(process, info.thread, from.time + 1)?
-            {
-                consider(time, info.thread, Reason::SyscallReturn(number));
-            }
-        }
-        let filter = RowFilter::Class(RowClass::Syscall);
-        let rows = run.rows(self.resume.at(from.time), Direction::Forward, filter, cancel)?;
-        for row in rows.until(nearest.time) {
-            let row = row?;
-            let Row::SyscallEnter { number, .. } = row.row else { continue };
-            if row.time > nearest.time {
-                break;
-            }
-            if !is_caught(numbers, number) || !self.counts(row.thread) {
-                continue;
-            }
-            let entry = row.time.saturating_sub(1);
-            let is_here = entry == from.time && matches!(from.reason, Reason::SyscallEntry(_));
-            if is_here {
-                // It was told that the call begins; next is that it is over.
-                if let Some(time) = run.next_of_thread(process, row.thread, row.time)? {
-                    consider(time, row.thread, Reason::SyscallReturn(number));
-                }
-                continue;
-            }
-            consider(entry, row.thread, Reason::SyscallEntry(number));
-            break;
-        }
-        Ok(found)
-    }
-
-    fn syscall_backward(&self, numbers: &[u64], nearest: &Stop) -> Result<Option<Stop>, Error> {
-        let Resume { run, process, cancel, from, .. } = *self.resume;
-        let mut found: Option<Stop> = None;
-        let filter = RowFilter::Class(RowClass::Syscall);
-        let rows = run.rows(self.resume.at(from.time), Direction::Backward, filter, cancel)?;
-        for row in rows.until(nearest.time) {
-            let row = row?;
-            let Row::SyscallEnter { number, .. } = row.row else { continue };
-            let entry = row.time.saturating_sub(1);
-            let nearest = found.as_ref().unwrap_or(nearest);
-            let thread = row.thread;
-            let begin = Stop { time: entry, thread, reason: Reason::SyscallEntry(number) };
-            if !self.comes_first(&begin, nearest) {
-                break;
-            }
-            if !is_caught(numbers, number) || !self.counts(row.thread) {
-                continue;
-            }
-            let back = run.next_of_thread(process, row.thread, row.time)?;
-            let back = back.filter(|&time| time < from.time);
-            let stop = match back {
-                Some(time) => Stop { time, thread, reason: Reason::SyscallReturn(number) },
-                None if entry < from.time => begin,
-                None => continue,
-            };
-            if self.comes_first(&stop, nearest) {
-                found = Some(stop);
-            }
-        }
-        Ok(found)
-    }
-}
-
-fn is_caught(numbers: &[u64], number: u64) -> bool {
-    numbers.is_empty() || numbers.contains(&number)
 }
 
 /// Watched memory, as far as it is known.

@@ -6,7 +6,7 @@
 //! Invariants: sessions share nothing but the run, which nobody changes, so that clients do not notice each other; nothing that
 //! a client asks changes anything but its own view.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use retro_query::language::Query;
 use retro_query::{
@@ -23,6 +23,7 @@ use crate::registers::EXPEDITED;
 use crate::request::{Action, Motion, Point, PointKind, Request, ThreadChoice, Transfer};
 use crate::resume::{Course, Resume};
 use crate::stop::{Reason, Stop};
+use crate::thread_names::{self, ThreadNames};
 use crate::{documents, monitor, packet, signal_frame, signal_numbers, thread_local};
 
 /// Why nothing can be changed.
@@ -31,6 +32,10 @@ const READ_ONLY: &str = "this is a recording of a run that is over: nothing in i
 /// Why watchpoints for reads are slow.
 const SLOW_READS: &str = "retro: which memory was read is not in the index, so that the run is replayed to find out \
      (Ctrl-C stops that); `retro index --reads` makes it fast\n";
+
+/// Why there is no more history where the run goes on.
+const NOT_INDEXED: &str = "retro: the recording is indexed up to here; it goes on as soon as the next part is indexed \
+     (`retro index` does that)\n";
 
 /// What a request is answered with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +74,8 @@ pub struct Session {
     /// What is read piece by piece at the moment.
     document: Option<(String, String, Vec<u8>)>,
     was_warned_of_reads: bool,
+    /// Whether something was to be changed that cannot be.
+    pub(crate) refused_change: bool,
     /// What is to be told with the next stop.
     remarks: Vec<String>,
 }
@@ -76,12 +83,15 @@ pub struct Session {
 impl Session {
     /// A view that stands at a time.
     pub fn new(debuggee: &Debuggee, time: u64) -> Result<Session, Error> {
+        let mut debuggee = debuggee.clone();
+        debuggee.look_for_more();
         let state = debuggee.run.state(debuggee.at(time))?;
         let thread = state.thread()?;
         let death = debuggee.run.death_at(debuggee.at(time), &Cancel::new())?;
         let reason = death.map_or(Reason::Step, |death| Reason::Signal(death.signal));
         Ok(Session {
-            debuggee: debuggee.clone(),
+            files: Files::new(debuggee.clone()),
+            debuggee,
             stop: Stop { time, thread, reason },
             state: Some(state),
             stretch: None,
@@ -89,12 +99,12 @@ impl Session {
             general_thread: None,
             running_thread: None,
             points: Points::default(),
-            files: Files::new(debuggee.clone()),
             names_process: false,
             sought: None,
             last: None,
             document: None,
             was_warned_of_reads: false,
+            refused_change: false,
             remarks: Vec::new(),
         })
     }
@@ -150,7 +160,11 @@ impl Session {
                     false => hex::encoded(&bytes),
                 }
             }
-            Request::WriteRegisters | Request::WriteMemory => format!("E.{READ_ONLY}").into_bytes(),
+            Request::WriteRegisters | Request::WriteMemory => {
+                // Of memory gdb only says that it cannot be accessed.
+                self.refused_change |= request == Request::WriteMemory;
+                format!("E.{READ_ONLY}").into_bytes()
+            }
             Request::SetGeneralThread(thread) => {
                 self.general_thread = self.chosen(thread);
                 OK.to_vec()
@@ -186,7 +200,7 @@ impl Session {
             }
             Request::NextThreads => b"l".to_vec(),
             Request::ThreadDescription(thread) => {
-                let names = documents::thread_names(self)?;
+                let names = self.thread_names()?;
                 let name = self.chosen(thread).and_then(|thread| names.get(&thread).cloned());
                 hex::encoded(name.unwrap_or_default().as_bytes())
             }
@@ -259,7 +273,11 @@ impl Session {
         let ends = run.rows(begin, Direction::Forward, filter, &Cancel::new())?;
         let mut ended = HashSet::new();
         for row in ends.until(now) {
-            let row = row?;
+            let row = match row {
+                // Where not everything is indexed, some may be over.
+                Err(Error::NotIndexed { .. }) => break,
+                row => row?,
+            };
             if let Row::ThreadEnd { thread, .. } = row.row
                 && row.time <= now
             {
@@ -271,6 +289,12 @@ impl Session {
         all.retain(|thread| !ended.contains(thread));
         all.sort_unstable();
         Ok(all)
+    }
+
+    /// What the threads are called.
+    pub(crate) fn thread_names(&mut self) -> Result<ThreadNames, Error> {
+        let threads: Vec<u32> = self.state()?.threads()?.iter().map(|info| info.thread).collect();
+        thread_names::names(&self.debuggee, &threads, self.stop.time)
     }
 
     /// Memory where the view stands.
@@ -323,6 +347,11 @@ impl Session {
         }
     }
 
+    /// Whether the thread that is looked at is not the one that the last stop is about.
+    pub(crate) fn looks_at_another_thread(&self) -> bool {
+        self.general_thread.is_some_and(|thread| thread != self.stop.thread)
+    }
+
     /// A thread that was named; none for all and any.
     fn chosen(&self, thread: ThreadChoice) -> Option<u32> {
         match thread {
@@ -356,6 +385,7 @@ impl Session {
 
     /// Moves the view, and tells where to.
     fn go(&mut self, course: Course, cancel: &Cancel) -> Reply {
+        self.debuggee.look_for_more();
         let found = match self.sought.take() {
             Some(Sought::Time(time)) => self.stop_at(time, None),
             Some(Sought::Query(query)) => self.look_for(&query, cancel),
@@ -363,8 +393,13 @@ impl Session {
         };
         match found {
             Ok(stop) => {
+                if self.debuggee.ends_early(&stop) {
+                    self.remarks.push(NOT_INDEXED.to_owned());
+                }
                 self.move_to(stop);
                 self.look_back(course);
+                // Clients ask for them at the stop, and wait less patiently then.
+                let _ = thread_names::names(&self.debuggee, &[], stop.time);
             }
             Err(Error::Cancelled) => {
                 self.stop.reason = Reason::Interrupted;
@@ -468,6 +503,3 @@ pub(crate) enum Sought {
     /// Where a query leads to: looked for when the client resumes, since it can interrupt that.
     Query(Query),
 }
-
-/// Names of threads by number.
-pub(crate) type ThreadNames = HashMap<u32, String>;

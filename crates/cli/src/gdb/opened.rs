@@ -37,7 +37,9 @@ impl Opened {
         let engine = EngineFile::new(&[recording.directory()])?;
         let run_options = Options { warm_up: true, ..Options::default() };
         let run = Run::open(recording, engine.path().to_owned(), run_options).map_err(told)?;
-        index::ensure(run.replayer())?;
+        index::ensure_some(run.replayer(), || run.newest_process(log).is_ok())?;
+        // What was built meanwhile counts.
+        run.newest_process(log).map_err(told)?;
         let debuggee = Debuggee::open(run, log).map_err(told)?;
         let end = debuggee.last_time();
         let clock = Clock { now: last.unwrap_or(end), last, end };

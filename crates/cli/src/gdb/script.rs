@@ -22,10 +22,6 @@ pub fn write(
     };
     write(&python, retro_gdbserver::PYTHON.as_bytes())?;
     let mut lines = vec![
-        // The run is over: gdb says so itself before it tries.
-        "set may-write-memory off".to_owned(),
-        "set may-write-registers off".to_owned(),
-        "set may-call-functions off".to_owned(),
         // A busy machine may take longer than the two seconds that gdb waits otherwise.
         "set remotetimeout 60".to_owned(),
         format!("set sysroot {}", plain(&sysroot.root)?),
