@@ -10,8 +10,12 @@
 mod clients;
 #[path = "gdb/consistency.rs"]
 mod consistency;
+#[path = "gdb/machine_interface.rs"]
+mod machine_interface;
 #[path = "gdb/recorded.rs"]
 mod recorded;
+#[path = "gdb/robustness.rs"]
+mod robustness;
 #[path = "gdb/transcript.rs"]
 mod transcript;
 
@@ -50,4 +54,54 @@ fn our_own_commands_move_and_tell() {
 #[test]
 fn nothing_can_be_changed() {
     check("refusals");
+}
+
+#[test]
+fn classes_and_exceptions() {
+    check("shapes");
+}
+
+#[test]
+fn rust() {
+    check("words");
+}
+
+#[test]
+fn jumps_recursion_until_and_advance() {
+    check("jumps");
+}
+
+#[test]
+fn libraries_come_and_go() {
+    check("library");
+}
+
+#[test]
+fn code_that_is_made_at_run_time() {
+    check("jit");
+}
+
+#[test]
+fn a_child_of_a_recorded_process() {
+    check("family");
+}
+
+#[test]
+fn values_of_all_types() {
+    check("types");
+}
+
+#[test]
+fn all_threads_at_once() {
+    check("everyone");
+}
+
+#[test]
+fn reads_that_are_in_the_index() {
+    check("reads");
+}
+
+#[test]
+fn a_system_call_that_waits_while_others_run() {
+    check("blocked");
 }

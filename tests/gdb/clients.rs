@@ -11,14 +11,14 @@ use retro_testkit::programs::scratch::Scratch;
 use crate::recorded::{Recorded, retro};
 
 /// A server, ended when dropped.
-struct Server {
+pub struct Server {
     child: Child,
-    socket: PathBuf,
+    pub socket: PathBuf,
     _scratch: Scratch,
 }
 
 impl Server {
-    fn start(recorded: &Recorded) -> Server {
+    pub fn start(recorded: &Recorded) -> Server {
         let scratch = Scratch::new("gdbserver");
         let socket = scratch.path().join("socket");
         let mut child = Command::new(retro())
@@ -44,22 +44,22 @@ impl Drop for Server {
     }
 }
 
-struct Client(UnixStream);
+pub struct Client(UnixStream);
 
 impl Client {
-    fn connect(socket: &Path) -> Client {
+    pub fn connect(socket: &Path) -> Client {
         let stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         Client(stream)
     }
 
-    fn send(&mut self, packet: &str) {
+    pub fn send(&mut self, packet: &str) {
         let sum = packet.bytes().fold(0u8, u8::wrapping_add);
         self.0.write_all(format!("${packet}#{sum:02x}").as_bytes()).unwrap();
     }
 
     /// The next packet that is an answer; text for people is none.
-    fn receive(&mut self) -> String {
+    pub fn receive(&mut self) -> String {
         loop {
             let packet = self.receive_any();
             if packet == "OK" || !packet.starts_with('O') {
@@ -69,7 +69,7 @@ impl Client {
     }
 
     /// The next packet, acknowledged.
-    fn receive_any(&mut self) -> String {
+    pub fn receive_any(&mut self) -> String {
         let mut byte = [0];
         let mut packet = Vec::new();
         loop {
@@ -85,7 +85,7 @@ impl Client {
         String::from_utf8_lossy(&packet).into_owned()
     }
 
-    fn ask(&mut self, packet: &str) -> String {
+    pub fn ask(&mut self, packet: &str) -> String {
         self.send(packet);
         self.receive()
     }
@@ -158,4 +158,106 @@ fn an_interrupt_ends_a_search() {
     let stop = client.receive();
     assert!(stop.starts_with("T02") || stop.contains("replaylog:begin"), "{stop}");
     assert!(client.ask("?").starts_with('T'));
+}
+
+/// Numbers that look like chance, the same every time.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+
+    fn hex(&mut self, most: u64) -> String {
+        (0..self.below(most)).map(|_| format!("{:02x}", self.below(256))).collect()
+    }
+
+    fn number(&mut self) -> String {
+        const NUMBERS: [&str; 8] = [
+            "0",
+            "1",
+            "fff",
+            "7fffffffffffffff",
+            "ffffffffffffffff",
+            "10000000000000000",
+            "-1",
+            "",
+        ];
+        NUMBERS[self.below(8) as usize].to_owned()
+    }
+
+    /// The path of a file that no client may read, or of one that is none.
+    fn path(&mut self) -> String {
+        const PATHS: [&str; 8] = [
+            "/etc/passwd",
+            "/proc/self/../../etc/passwd",
+            "/proc/1/environ",
+            "/proc/self/maps/../environ/..",
+            "../../../../etc/shadow",
+            "",
+            "/",
+            "/proc/self/task/../../../etc/passwd",
+        ];
+        PATHS[self.below(8) as usize].bytes().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn packet(&mut self) -> String {
+        const OBJECTS: [&str; 7] =
+            ["features", "threads", "libraries-svr4", "auxv", "exec-file", "siginfo", "memory-map"];
+        const ANNEXES: [&str; 5] = ["", "target.xml", "../target.xml", "a:b:c", "\u{1}"];
+        match self.below(8) {
+            0 => format!("vFile:open:{},{},0", self.path(), self.number()),
+            1 => format!("vFile:pread:{},{},{}", self.number(), self.number(), self.number()),
+            2 => format!("vFile:readlink:{}", self.path()),
+            3 => {
+                let object = OBJECTS[self.below(7) as usize];
+                let annex = ANNEXES[self.below(5) as usize];
+                format!("qXfer:{object}:read:{annex}:{},{}", self.number(), self.number())
+            }
+            4 => {
+                let condition = self.hex(40);
+                format!("Z0,{},1;X{:x},{condition}", self.number(), condition.len() / 2)
+            }
+            5 => format!("qRcmd,{}", self.hex(20)),
+            6 => format!("m{},{}", self.number(), self.number()),
+            _ => (0..self.below(20)).map(|_| (b' ' + self.below(90) as u8) as char).collect(),
+        }
+    }
+}
+
+#[test]
+fn chance_harms_nothing_and_reads_no_other_files() {
+    let server = Server::start(&Recorded::of("steps.c", &["-O0"]));
+    let mut client = Client::connect(&server.socket);
+    let end = client.ask("?");
+    let mut chance = Chance(7);
+    for _ in 0..2000 {
+        let packet = chance.packet();
+        // Those that resume, leave, or end the frame are tested elsewhere.
+        let first = packet.chars().next().unwrap_or(' ');
+        if packet.contains(['#', '$', '}', '\u{3}'])
+            || "bcCsSDkvHQ?".contains(first) && !packet.starts_with("vFile")
+        {
+            continue;
+        }
+        let answer = client.ask(&packet);
+        let is_open = packet.starts_with("vFile:open") && answer.starts_with('F');
+        assert!(!is_open || answer.starts_with("F-1"), "{packet}: {answer}");
+    }
+    // Conditions that make no sense are none.
+    client.ask("Z0,1,1;X1,27");
+    assert_eq!(client.ask("?"), end);
+    assert!(client.ask("bc").contains("replaylog:begin"));
+}
+
+#[test]
+fn a_refused_packet_is_not_sent_twice_while_it_is_at_work() {
+    let server = Server::start(&Recorded::of("steps.c", &["-O0"]));
+    let mut client = Client::connect(&server.socket);
+    // A client that loses patience asks again and again; the answer comes once, and the next one is the next.
+    client.0.write_all(b"$bc#c5---").unwrap();
+    assert!(client.receive().contains("replaylog:begin"));
+    assert_eq!(client.ask("qAttached"), "1");
 }

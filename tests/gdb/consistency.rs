@@ -1,5 +1,6 @@
 //! The same moment looks the same, however it was reached.
 
+use std::collections::{BTreeSet, HashMap};
 use std::process::{Command, Stdio};
 
 use crate::recorded::{Recorded, has_gdb, retro};
@@ -51,28 +52,69 @@ print('different:', different, 'names:', len(names) > 16)
     assert!(said.contains("different: 0 names: True"), "{said}");
 }
 
+/// Writes to eight bytes that `retro history` lists: all times, and those of writes that change something.
+fn history(recorded: &Recorded, address: &str) -> (BTreeSet<u64>, BTreeSet<u64>) {
+    let mut command = Command::new(retro());
+    command.args(["history", &format!("{address},8"), "--json", "--limit", "all", "--recording"]);
+    let output = command.arg(recorded.directory()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (mut all, mut changes) = (BTreeSet::new(), BTreeSet::new());
+    for line in String::from_utf8(output.stdout).unwrap().lines() {
+        let write: serde_json::Value = serde_json::from_str(line).unwrap();
+        let time = write["time"].as_u64().unwrap();
+        all.insert(time);
+        if write["old"] != write["new"] {
+            changes.insert(time);
+        }
+    }
+    (all, changes)
+}
+
+/// `watch` stops at the writes that change something: gdb itself passes over the others, because it compares values. `awatch`
+/// stops at all writes, and at the reads that `rwatch` stops at.
 #[test]
-fn a_watchpoint_finds_what_the_history_lists() {
+fn watchpoints_find_what_the_history_lists() {
     if !has_gdb() {
         return;
     }
-    let recorded = Recorded::of("steps.c", &["-O0"]);
+    let recorded = Recorded::of("writes.c", &["-O0"]);
     let program = "
-times = []
-gdb.execute('retro seek end', to_string=True)
-rows = [line.split()[0] for line in gdb.execute('retro history total 1000', to_string=True).splitlines()]
-gdb.execute('watch -l total', to_string=True)
-while True:
-    gdb.execute('reverse-continue', to_string=True)
-    time = int(gdb.parse_and_eval('$_retro_time'))
-    if time == 0 or len(times) > 1000:
-        break
-    times.append(str(time))
-times.reverse()
-# A write of the same value is in the history, and nothing that a watchpoint stops at.
-print('found:', len(times), 'all:', set(times) <= set(rows), 'missing:', len(set(rows) - set(times)))
+gdb.execute('tbreak put', to_string=True)
+gdb.execute('reverse-continue', to_string=True)
+gdb.execute('up', to_string=True)
+places = [int(gdb.parse_and_eval('(long)&' + name)) for name in ('global', 'box->value', 'local')]
+def times(command, address, go, delay):
+    gdb.execute('%s -l *(long *)%d' % (command, address), to_string=True)
+    found = []
+    while 'No more reverse-execution history' not in gdb.execute(go, to_string=True):
+        found.append(int(gdb.parse_and_eval('$_retro_time')) - delay)
+    gdb.execute('delete', to_string=True)
+    print('stops', command, hex(address), go, *found)
+for address in places:
+    for command in ('watch', 'awatch', 'rwatch'):
+        gdb.execute('retro seek end', to_string=True)
+        times(command, address, 'reverse-continue', 0)
+        times(command, address, 'continue', 1)
 ";
     let said = said(&recorded, &[], program);
-    let found: Vec<&str> = said.lines().filter(|line| line.starts_with("found:")).collect();
-    assert_eq!(found, ["found: 8 all: True missing: 2"], "{said}");
+    let mut stops: HashMap<(String, String), Vec<BTreeSet<u64>>> = HashMap::new();
+    for line in said.lines().filter_map(|line| line.strip_prefix("stops ")) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let times: Vec<u64> = words[3..].iter().map(|word| word.parse().unwrap()).collect();
+        let set: BTreeSet<u64> = times.iter().copied().collect();
+        assert_eq!(set.len(), times.len(), "it stops once at each: {line}");
+        stops.entry((words[1].to_owned(), words[0].to_owned())).or_default().push(set);
+    }
+    let places: BTreeSet<String> = stops.keys().map(|(place, _)| place.clone()).collect();
+    assert_eq!(places.len(), 3, "{said}");
+    for place in places {
+        let (all, changes) = history(&recorded, &place);
+        assert!(all.len() > changes.len() && changes.len() > 3, "{place}: {all:?}");
+        let of = |command: &str| &stops[&(place.clone(), command.to_owned())];
+        assert_eq!(*of("watch"), vec![changes.clone(); 2], "watch {place}");
+        for (both, reads) in of("awatch").iter().zip(of("rwatch")) {
+            assert_eq!(*both, &all | reads, "awatch {place}");
+            assert!(!reads.is_empty(), "rwatch {place}");
+        }
+    }
 }

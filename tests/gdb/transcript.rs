@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::recorded::{Recorded, has_gdb, retro};
+use crate::recorded::{Recorded, guests, has_gdb, retro};
 
 const PROMPT: &str = "(gdb) ";
 
@@ -37,7 +37,7 @@ fn path_of(name: &str) -> PathBuf {
 
 /// The parts of a transcript that come from us.
 struct Transcript<'a> {
-    /// `program: guest options…`, and `options: …` for `retro gdb`.
+    /// `program: guest options…`, `options: …` for `retro gdb`, `index: …` for `retro index`.
     head: Vec<&'a str>,
     commands: Vec<&'a str>,
 }
@@ -59,7 +59,7 @@ impl<'a> Transcript<'a> {
     fn replayed(&self) -> String {
         let program = self.words("program:");
         let (guest, options) = program.split_first().expect("a transcript names its program");
-        let recorded = Recorded::of(guest, options);
+        let recorded = Recorded::indexed(guest, options, &self.words("index:"));
         let mut command = Command::new(retro());
         command.arg("gdb").arg(recorded.directory()).args(self.words("options:"));
         command.args(["--", "-nx", "-q", "-batch", "-ex", "set width 0"]);
@@ -70,7 +70,7 @@ impl<'a> Transcript<'a> {
         let said = Said::of(command);
         let begin = said.find(PROMPT).unwrap_or(said.len());
         let heads: String = self.head.iter().map(|line| format!("{line}\n")).collect();
-        heads + &normal(&said[begin..])
+        heads + &normal(&said[begin..], &recorded.directory())
     }
 }
 
@@ -95,25 +95,29 @@ impl Said {
     }
 }
 
+/// What lines about code of libraries have in them.
+const LIBRARY_WORDS: [&str; 7] = ["../", "./", " from /", "_exit", "libc", "/rustc/", "_dl_"];
+
 /// Without what differs between machines.
-fn normal(text: &str) -> String {
-    let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/gdb/guests/");
+fn normal(text: &str, recording: &Path) -> String {
+    let guests = format!("{}/", guests().display());
+    let scratch = recording.parent().unwrap().to_string_lossy();
     let mut normal = String::new();
     for line in text.lines() {
-        let line = line.replace(&*guests.to_string_lossy(), "");
+        let line = line.replace(&guests, "").replace(&*scratch, "DIRECTORY");
         // The last word, as the client leaves.
         if line.starts_with("[Inferior 1 (process") {
             continue;
         }
-        let line = without_times(&without_ids(&without_addresses(&line)));
+        let line = without_offsets(&without_addresses(&line));
+        let line = without_times(&without_ids(&line));
         let line = match line.find("Catchpoint").and_then(|at| Some(at + line[at..].find("),")?)) {
             // Where in the library it is says nothing.
             Some(end) => line[..=end].to_owned(),
             None => line,
         };
         // What is of the C library depends on which one, and whether it has debug information.
-        let is_library =
-            ["../", "./", " from /", "_exit", "libc"].iter().any(|word| line.contains(word));
+        let is_library = LIBRARY_WORDS.iter().any(|word| line.contains(word));
         match is_library {
             true if normal.ends_with("…\n") => {}
             true => normal.push_str("…\n"),
@@ -135,6 +139,25 @@ fn without_addresses(line: &str) -> String {
         let end = at + 2 + digits;
         normal.push_str(&rest[..at]);
         normal.push_str(if digits >= 7 { "0x…" } else { &rest[at..end] });
+        rest = &rest[end..];
+    }
+    normal + rest
+}
+
+/// How far an address is from a symbol depends on the compiler; what a half-written pointer points to, on where things are.
+fn without_offsets(line: &str) -> String {
+    if line.starts_with("Old value = ") || line.starts_with("New value = ") {
+        let symbol = line.find(" <").filter(|_| line.ends_with('>'));
+        return symbol.map_or(line, |at| &line[..at]).to_owned();
+    }
+    let mut normal = String::new();
+    let mut rest = line;
+    while let Some(at) = rest.find('+') {
+        let digits = rest[at + 1..].bytes().take_while(u8::is_ascii_digit).count();
+        let end = at + 1 + digits;
+        let is_offset = digits > 0 && rest[end..].starts_with('>');
+        normal.push_str(&rest[..=at]);
+        normal.push_str(if is_offset { "…" } else { &rest[at + 1..end] });
         rest = &rest[end..];
     }
     normal + rest
