@@ -8,7 +8,7 @@
 //! the machine's speed hits all modes alike ([`session`]). Each run is timed and its standard
 //! output compared with the native one's ([`measure`]); of recorded runs the log is measured, too
 //! ([`recording`]). A recording made beforehand is replayed in the same rounds ([`replaying`]), and random questions about
-//! it are asked ([`queries`]), each in a process of this program with the engine of its own build ([`engine`]).
+//! it are asked ([`queries`]; of gdb's server: [`gdb`]), each in a process of this program with the engine of its own build ([`engine`]).
 //! The medians become ratios to native ([`report`]), printed as a table ([`table`]) or JSON, judged against the
 //! project's goals ([`targets`]), and written into RESULTS.md on request ([`results`]).
 //!
@@ -20,6 +20,7 @@
 
 mod c_source;
 mod engine;
+mod gdb;
 mod inputs;
 mod interrupt;
 mod machine;
@@ -75,6 +76,9 @@ fn do_task(task: &Task) -> Result<()> {
         }
         Task::Query { recording, questions } => {
             serde_json::to_string(&queries::measure(recording, *questions)?)?
+        }
+        Task::Gdb { recording, requests } => {
+            serde_json::to_string_pretty(&gdb::measure(recording, *requests)?)?
         }
     };
     println!("{json}");

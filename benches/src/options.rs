@@ -103,6 +103,13 @@ pub enum Task {
         #[arg(long, default_value_t = DEFAULT_QUESTIONS)]
         questions: u32,
     },
+    /// Drive gdb's server on a recording as gdb does, and print how long it takes, as JSON
+    Gdb {
+        recording: PathBuf,
+        /// Requests of each kind
+        #[arg(long, default_value_t = DEFAULT_QUESTIONS)]
+        requests: u32,
+    },
 }
 
 impl Options {

@@ -102,7 +102,7 @@ pub fn measure(recording: &Path, questions: u32) -> Result<Answers> {
     Ok(Answers { instructions, questions, first_answer_ms, latencies })
 }
 
-fn index(recording: &Path, engine: &Engine) -> Result<()> {
+pub fn index(recording: &Path, engine: &Engine) -> Result<()> {
     let replayer = retro_replayer::Replayer::open(Recording::open(recording)?, engine.path());
     let directory = retro_index::directory(recording);
     let options = build::Options::default();
@@ -111,7 +111,7 @@ fn index(recording: &Path, engine: &Engine) -> Result<()> {
     Ok(())
 }
 
-fn longest(run: &Run) -> Result<u64> {
+pub fn longest(run: &Run) -> Result<u64> {
     let processes = run.recording().processes().iter();
     let longest = processes.max_by_key(|process| process.summary.time);
     Ok(longest.context("the recording has no process")?.summary.log)
@@ -239,7 +239,7 @@ impl Asker {
     }
 }
 
-fn latency(values: &[f64]) -> Result<Latency> {
+pub fn latency(values: &[f64]) -> Result<Latency> {
     let none = "no question was asked";
     Ok(Latency {
         median_ms: median(values).context(none)?,
@@ -248,7 +248,7 @@ fn latency(values: &[f64]) -> Result<Latency> {
     })
 }
 
-fn milliseconds(since: Instant) -> f64 {
+pub fn milliseconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
 }
 

@@ -80,7 +80,8 @@ pub mod ask {
     /// each its length and its base time, eight bytes each, then its bytes, padded to a multiple of eight. If a state
     /// was given, events of the main stream up to time `from` are left out. `flags` are of [`super::begin`].
     pub const BEGIN: u64 = 2;
-    /// `[until, detail]`: goes on to that time. `detail` is a set of [`super::detail`].
+    /// `[until, detail, samples]`: goes on to that time. `detail` is a set of [`super::detail`]. If `samples` is not 0, it does not
+    /// stop at [`BREAKPOINTS`] but tells the registers there ([`super::tell::SAMPLES`]).
     pub const RUN: u64 = 3;
     /// Payload: addresses, eight bytes each. From now on [`RUN`] stops in front of an instruction at one of
     /// these, unless it starts there.
@@ -203,7 +204,12 @@ pub mod tell {
     /// Payload: numbers of blocks and how often they were executed, four bytes each. A block that was left by a side exit
     /// counts for itself and for the exit, whose number follows.
     pub const COUNTS: u64 = 77;
+    /// Payload: one sample after the other, each the time, the thread and the registers of `log::register`, eight bytes each.
+    pub const SAMPLES: u64 = 79;
 }
+
+/// Bytes of a sample of [`tell::SAMPLES`].
+pub const SAMPLE_SIZE: usize = 8 * (2 + crate::log::register::COUNT);
 
 /// Why a process has stopped.
 pub mod why {

@@ -1,5 +1,6 @@
 //! The command line: what can be asked, and the help text for it.
 
+mod debugging;
 mod indexing;
 mod querying;
 mod recordings;
@@ -11,6 +12,7 @@ use std::ffi::OsString;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+pub use debugging::{Debugged, GdbOptions, GdbServerOptions};
 pub use indexing::IndexOptions;
 pub use querying::{
     BacktraceOptions, CallsOptions, CoreOptions, ExamineOptions, ExecutionsOptions, Extent,
@@ -37,6 +39,7 @@ Examples:
   retro replay --trace=calls       which function called which
   retro bt                         the call stack where it crashed, or ended
   retro last-write 'x->size'       who wrote that, and from where
+  retro gdb                        debug it with gdb, forwards and backwards
   retro serve                      answer questions of other programs about it
   retro run -- ls -l               run a program under the engine without recording
   retro run --stats -- make -j2    and print what the engine counted
@@ -130,6 +133,11 @@ pub enum Command {
     Goto(GotoOptions),
     /// Go to the next or the previous line or instruction
     Step(StepOptions),
+    /// Debug a recording with gdb, forwards and backwards
+    Gdb(GdbOptions),
+    /// Serve a recording to gdb, or to anything that speaks its remote protocol
+    #[command(name = "gdbserver")]
+    GdbServer(GdbServerOptions),
     /// Answer questions about a recording: JSON-RPC over sockets, HTTP and WebSocket
     Serve(ServeOptions),
     /// Remove recordings

@@ -74,6 +74,22 @@ pub fn ensure(replayer: &Replayer) -> Result<()> {
     Ok(())
 }
 
+/// The same, but does not wait for an indexer that is at work if it has got somewhere: says how far, and returns.
+pub fn ensure_some(replayer: &Replayer, is_enough: impl Fn() -> bool) -> Result<()> {
+    let recording = replayer.recording().directory();
+    let coverage = Coverage::of(replayer, &retro_index::directory(recording));
+    if !coverage.is_complete() && is_enough() && Claim::take(recording).map_err(explain)?.is_none()
+    {
+        let Coverage { complete, intervals, .. } = coverage;
+        notify(&format!(
+            "another process is indexing this recording: {complete} of {intervals} intervals can be looked at by now, the \
+             others as soon as they are done"
+        ));
+        return Ok(());
+    }
+    ensure(replayer)
+}
+
 /// What to say when an index cannot be built or used.
 pub fn explain(error: retro_index::Error) -> anyhow::Error {
     if error.is_damage() {

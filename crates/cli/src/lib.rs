@@ -17,6 +17,7 @@ pub mod descriptors;
 pub mod documents;
 pub mod dump;
 pub mod engine_file;
+pub mod gdb;
 pub mod index;
 pub mod info;
 pub mod launch;
@@ -85,6 +86,11 @@ pub fn main(arguments: Vec<OsString>) -> i32 {
         Command::Source(options) => looked(query::source(&options)),
         Command::Goto(options) => looked(query::goto(&options)),
         Command::Step(options) => looked(query::step(&options)),
+        Command::Gdb(options) => match gdb::gdb(&options) {
+            Ok(status) => status,
+            Err(error) => message::report_failure(&error),
+        },
+        Command::GdbServer(options) => looked(gdb::server(&options)),
         Command::Serve(options) => looked(serve::serve(&options)),
         Command::Rm(options) => looked(removal::remove(&options)),
         Command::Dump(options) => looked(dump::dump(&options)),

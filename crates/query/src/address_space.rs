@@ -171,6 +171,20 @@ impl Timeline {
         self.changes.partition_point(|change| change.time <= time)
     }
 
+    /// When the last change in a range of times is.
+    pub(crate) fn last_change(&self, times: Range<u64>) -> Option<u64> {
+        let before = self.changes.partition_point(|change| change.time < times.end);
+        let last = self.changes[..before].last().map(|change| change.time);
+        last.filter(|time| times.contains(time))
+    }
+
+    /// When the first change in a range of times is.
+    pub(crate) fn first_change(&self, times: Range<u64>) -> Option<u64> {
+        let before = self.changes.partition_point(|change| change.time < times.start);
+        let first = self.changes.get(before).map(|change| change.time);
+        first.filter(|time| times.contains(time))
+    }
+
     /// How many changes there are before a volume, by its place among those of the process.
     pub(crate) fn changes_before_volume(&self, volume: usize) -> usize {
         self.before_volumes.get(volume).copied().unwrap_or(self.changes.len())

@@ -8,12 +8,14 @@
 //!   templates      processes to replay windows in
 //!   trace          everything that one window did
 //! state          registers, memory, threads at a moment
-//! calls          where calls return, who called
+//! stretch        moments that follow each other closely;  sampled_window  wherever something was executed
+//! calls          where calls return, who called;  call_details  with arguments and results
 //! step           to the next or previous instruction or line
 //! frames         call stacks, variables, expressions
 //!   unknown_memory what a replay does not know of memory
 //! functions      functions by their names
 //! address_space  mappings at a moment
+//! program        how a process began, and what ended it
 //! core_file      a moment for whatever reads core files
 //! locate         where memory was written, code executed, a system call made …
 //! language       the language of `goto`
@@ -27,6 +29,7 @@
 #![warn(missing_docs)]
 
 mod address_space;
+mod call_details;
 mod calls;
 mod cancel;
 pub mod core_file;
@@ -36,26 +39,33 @@ mod functions;
 mod goto;
 pub mod language;
 mod locate;
+mod program;
 mod recent;
 mod run;
+mod sampled_window;
 mod state;
 mod step;
+mod stretch;
 mod templates;
 mod trace;
 mod unknown_memory;
 
 pub use address_space::{MapChange, Mapping};
+pub use call_details::{CallDetails, Returned};
 pub use cancel::Cancel;
 pub use error::Error;
 pub use frames::{Evaluated, FRAMES_LIMIT, Named, ThreadStack};
 pub use goto::{Found, FoundEvent, Goto, GotoContext, Matches};
-pub use locate::{Execution, RowFilter, Write};
+pub use locate::{Execution, Read, RowFilter, Search, Write};
+pub use program::{Death, Program, SIGINFO_SIZE};
 pub use retro_index::events::{Row, RowClass, TimedRow};
-pub use retro_replayer::{Registers, ThreadInfo};
+pub use retro_replayer::{Registers, Sample, ThreadInfo};
 pub use retro_symbols as symbols;
 pub use run::{Options, Process, Run, WindowRef};
+pub use sampled_window::SampledWindow;
 pub use state::{READ_LIMIT, State, StateMachine};
 pub use step::{Calls, Unit};
+pub use stretch::Stretch;
 pub use trace::{Trace, TracedBlock, TracedTransfer, TracedWrite, Writer};
 
 /// A moment of a process.

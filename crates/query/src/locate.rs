@@ -7,13 +7,15 @@
 //! write is seen from the time behind its instruction on: the write that a moment shows is the last before it.
 
 use std::collections::VecDeque;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use retro_index::Volume;
 use retro_index::events::{Row, RowClass, TimedRow};
 use retro_index::set_tree::{Keys, SetTree};
+use retro_replayer::{AccessKind, Detail, Item};
 
-use crate::run::{Process, Run, WindowRef};
+use crate::run::{Process, Run, WindowRef, discard};
+use crate::templates::Kind;
 use crate::trace::{TracedWrite, Writer};
 use crate::{Cancel, Direction, Error, Moment};
 
@@ -33,6 +35,21 @@ pub struct Write {
     pub value: Vec<u8>,
     /// By whom.
     pub by: Writer,
+}
+
+/// A read of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// Number of the instruction: the moment right before it.
+    pub time: u64,
+    /// The thread.
+    pub thread: u32,
+    /// Its instruction.
+    pub pc: u64,
+    /// Where it read.
+    pub address: u64,
+    /// How many bytes.
+    pub len: u64,
 }
 
 /// An instruction that was executed.
@@ -79,7 +96,7 @@ impl Run {
         direction: Direction,
         memory: Range<u64>,
         cancel: &Cancel,
-    ) -> Result<impl Iterator<Item = Result<Write, Error>> + use<>, Error> {
+    ) -> Result<Search<Write>, Error> {
         if memory.is_empty() {
             return Err(Error::Question("there is no memory to look for".to_owned()));
         }
@@ -89,7 +106,7 @@ impl Run {
             from,
             direction,
             cancel,
-            |volume| &volume.words,
+            |volume| Some(&volume.words),
             move |_| keys.clone(),
             move |run: &Run, process: &Process, place: WindowRef<'_>, times: Range<u64>| {
                 let trace = run.trace_before(process, place, times.end)?;
@@ -115,6 +132,66 @@ impl Run {
         self.writes(moment, Direction::Backward, memory, cancel)?.next().transpose()
     }
 
+    /// Reads of a range of memory, from a moment on, the nearest first. Where the index does not have them
+    /// ([`Process::has_reads`]), every window is looked into.
+    pub fn reads(
+        &self,
+        from: Moment,
+        direction: Direction,
+        memory: Range<u64>,
+        cancel: &Cancel,
+    ) -> Result<Search<Read>, Error> {
+        if memory.is_empty() {
+            return Err(Error::Question("there is no memory to look for".to_owned()));
+        }
+        let keys = Keys::from(memory.start / 8..memory.end.div_ceil(8));
+        self.search(
+            from,
+            direction,
+            cancel,
+            |volume| volume.reads.as_ref(),
+            move |_| keys.clone(),
+            move |run: &Run, process: &Process, place: WindowRef<'_>, times: Range<u64>| {
+                run.reads_in(process, place, &memory, &times)
+            },
+        )
+    }
+
+    fn reads_in(
+        &self,
+        process: &Process,
+        place: WindowRef<'_>,
+        memory: &Range<u64>,
+        times: &Range<u64>,
+    ) -> Result<Vec<Read>, Error> {
+        let mut session = self.shared.templates.session(self, process, place, Kind::Streaming)?;
+        let mut found: Vec<Read> = Vec::new();
+        let visit = |item: &Item<'_>| {
+            let Item::Block(block) = item else { return ControlFlow::Continue(()) };
+            for access in block.accesses() {
+                let is_read = matches!(access.kind, AccessKind::Read | AccessKind::Return);
+                let end = access.address.saturating_add(access.len);
+                let is_meant = is_read
+                    && times.contains(&access.time)
+                    && access.address < memory.end
+                    && memory.start < end
+                    // One instruction counts once.
+                    && found.last().is_none_or(|last| last.time != access.time);
+                if is_meant {
+                    let pc = block.pc_at(access.time);
+                    let (time, thread, address) = (access.time, block.thread, access.address);
+                    found.push(Read { time, thread, pc, address, len: access.len });
+                }
+            }
+            ControlFlow::Continue(())
+        };
+        let streamed = session.stream_to(times.end, Detail::CALLS | Detail::READS, visit);
+        // Its code is not what others stream.
+        discard(session);
+        streamed?;
+        Ok(found)
+    }
+
     /// Executions of instructions at any of some addresses, from a moment on, the nearest first.
     pub fn executions(
         &self,
@@ -122,14 +199,14 @@ impl Run {
         direction: Direction,
         addresses: &[u64],
         cancel: &Cancel,
-    ) -> Result<impl Iterator<Item = Result<Execution, Error>> + use<>, Error> {
+    ) -> Result<Search<Execution>, Error> {
         let addresses: Vec<u64> = addresses.to_vec();
         let asked = addresses.clone();
         self.search(
             from,
             direction,
             cancel,
-            |volume| &volume.code,
+            |volume| Some(&volume.code),
             move |volume: &Volume| pieces_at(volume, &asked),
             move |run: &Run, process: &Process, place: WindowRef<'_>, times: Range<u64>| {
                 let trace = run.trace_before(process, place, times.end)?;
@@ -206,13 +283,13 @@ impl Run {
         direction: Direction,
         filter: RowFilter,
         cancel: &Cancel,
-    ) -> Result<impl Iterator<Item = Result<TimedRow, Error>> + use<>, Error> {
+    ) -> Result<Search<TimedRow>, Error> {
         let keys = Keys::from(filter.keys());
         self.search(
             from,
             direction,
             cancel,
-            |volume| &volume.row_kinds,
+            |volume| Some(&volume.row_kinds),
             move |_| keys.clone(),
             move |_: &Run, _: &Process, place: WindowRef<'_>, times: Range<u64>| {
                 let rows = place.volume.rows.rows(place.window)?.into_iter();
@@ -230,7 +307,7 @@ impl Run {
         from: Moment,
         direction: Direction,
         cancel: &Cancel,
-        tree: impl Fn(&Volume) -> &SetTree + 'static,
+        tree: impl Fn(&Volume) -> Option<&SetTree> + 'static,
         keys: impl Fn(&Volume) -> Keys + 'static,
         look: impl Fn(&Run, &Process, WindowRef<'_>, Range<u64>) -> Result<Vec<T>, Error> + 'static,
     ) -> Result<Search<T>, Error> {
@@ -241,6 +318,7 @@ impl Run {
             process,
             direction,
             from: from.time,
+            limit: None,
             cancel: cancel.clone(),
             tree: Box::new(tree),
             keys: Box::new(keys),
@@ -262,16 +340,19 @@ fn pieces_at(volume: &Volume, addresses: &[u64]) -> Keys {
     numbers.into_iter().map(|number| number..number + 1).collect::<Vec<_>>().into()
 }
 
-type TreeOf = Box<dyn Fn(&Volume) -> &SetTree>;
+/// None for a volume of which nobody knows which windows have something.
+type TreeOf = Box<dyn Fn(&Volume) -> Option<&SetTree>>;
 type KeysOf = Box<dyn Fn(&Volume) -> Keys>;
 type Look<T> = Box<dyn Fn(&Run, &Process, WindowRef<'_>, Range<u64>) -> Result<Vec<T>, Error>>;
 
-/// A search that goes from window to window.
-struct Search<T> {
+/// A search that goes from window to window: an iterator over what it finds.
+pub struct Search<T> {
     run: Run,
     process: std::sync::Arc<Process>,
     direction: Direction,
     from: u64,
+    /// Windows beyond this time are not looked into.
+    limit: Option<u64>,
     cancel: Cancel,
     tree: TreeOf,
     keys: KeysOf,
@@ -283,6 +364,21 @@ struct Search<T> {
 }
 
 impl<T> Search<T> {
+    /// Ends it at a time: windows that lie wholly beyond are not looked into. The last window may still tell of what is
+    /// beyond.
+    pub fn until(mut self, limit: u64) -> Search<T> {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Whether a window lies beyond what is looked for.
+    fn is_beyond(&self, window: &Range<u64>) -> bool {
+        self.limit.is_some_and(|limit| match self.direction {
+            Direction::Forward => window.start > limit,
+            Direction::Backward => window.end <= limit,
+        })
+    }
+
     fn begin(mut self) -> Result<Search<T>, Error> {
         let Process { start, end, volumes, .. } = &*self.process;
         match self.direction {
@@ -308,6 +404,14 @@ impl<T> Search<T> {
     /// Leaves a volume. Whether there is something in an interval without index nobody knows.
     fn go_to_next_volume(&mut self, index: usize) -> Result<(), Error> {
         let Process { start, end, volumes, .. } = &*self.process;
+        let is_last = self.limit.is_some_and(|limit| match self.direction {
+            Direction::Forward => limit < volumes[index].end,
+            Direction::Backward => limit >= volumes[index].start,
+        });
+        if is_last {
+            self.is_over = true;
+            return Ok(());
+        }
         match self.direction {
             Direction::Forward => {
                 let next = volumes.get(index + 1);
@@ -333,14 +437,20 @@ impl<T> Search<T> {
         let volume = &self.process.volumes[index];
         let tree = (self.tree)(volume);
         let keys = (self.keys)(volume);
-        let found = match self.direction {
-            Direction::Forward => tree.first_from(window, keys)?,
-            Direction::Backward => tree.last_before(window, keys)?,
+        let found = match (tree, self.direction) {
+            (Some(tree), Direction::Forward) => tree.first_from(window, keys)?,
+            (Some(tree), Direction::Backward) => tree.last_before(window, keys)?,
+            (None, Direction::Forward) => Some(window).filter(|&next| next < volume.windows.len()),
+            (None, Direction::Backward) => window.checked_sub(1),
         };
         let Some(found) = found else { return self.go_to_next_volume(index) };
         // What happens in an interval without instructions counts for the first that there would be.
         let range = volume.window_range(found);
         let range = range.start..range.end.max(volume.start + 1);
+        if self.is_beyond(&range) {
+            self.is_over = true;
+            return Ok(());
+        }
         let (times, next) = match self.direction {
             Direction::Forward => (range.start.max(self.from)..range.end, found + 1),
             Direction::Backward => (range.start..range.end.min(self.from), found),

@@ -15,9 +15,10 @@ use retro_symbols::{SourceFiles, Symbols};
 
 use crate::address_space::Timeline;
 use crate::recent::Recent;
+use crate::sampled_window::Sampler;
 use crate::templates::{Kind, Templates};
 use crate::trace::Trace;
-use crate::{Error, Moment};
+use crate::{Direction, Error, Moment};
 
 /// Bytes that are kept of what was read of the index. Each volume has its share of it, as long as it is.
 const INDEX_MEMORY: u64 = 1 << 30;
@@ -65,6 +66,7 @@ pub(crate) struct Shared {
     spare_trace: Mutex<Option<Trace>>,
     /// Sessions that stand somewhere.
     sessions: Mutex<Vec<Session>>,
+    pub(crate) sampler: Mutex<Sampler>,
     pub(crate) templates: Templates,
 }
 
@@ -137,6 +139,42 @@ impl Process {
         if start > from { Err(Error::NotIndexed { log: self.log, from }) } else { Ok(()) }
     }
 
+    /// Whether all intervals are indexed.
+    pub fn is_indexed(&self) -> bool {
+        self.check_indexed(self.start, self.end).is_ok()
+    }
+
+    /// How far the index reaches from a time without a gap, in a direction.
+    pub fn indexed_reach(&self, from: u64, direction: Direction) -> u64 {
+        let touches = |volume: &&Volume, time: u64| (volume.start..=volume.end).contains(&time);
+        match direction {
+            Direction::Forward => {
+                let mut reached = from;
+                for volume in &self.volumes {
+                    if touches(&volume, reached) {
+                        reached = volume.end;
+                    }
+                }
+                // What is behind the last instruction is in the next interval, unless there is none.
+                if reached < self.end { reached.saturating_sub(1).max(from) } else { reached }
+            }
+            Direction::Backward => {
+                let mut reached = from;
+                for volume in self.volumes.iter().rev() {
+                    if touches(&volume, reached) {
+                        reached = volume.start;
+                    }
+                }
+                reached
+            }
+        }
+    }
+
+    /// Whether the index knows which memory was read.
+    pub fn has_reads(&self) -> bool {
+        self.volumes.iter().all(|volume| volume.reads.is_some())
+    }
+
     /// The window that the instruction with a number is in.
     pub fn window_of(&self, time: u64) -> Result<WindowRef<'_>, Error> {
         let (_, volume) = self.volume_of(time)?;
@@ -165,6 +203,7 @@ impl Run {
                 traces: Mutex::new(Recent::new(options.trace_memory)),
                 spare_trace: Mutex::default(),
                 sessions: Mutex::default(),
+                sampler: Mutex::default(),
                 templates,
             }),
         })
@@ -195,6 +234,11 @@ impl Run {
         if let Some(known) = lock(&self.shared.processes).get(&log) {
             return Ok(Arc::clone(known));
         }
+        self.newest_process(log)
+    }
+
+    /// The index of a process as it is on disk by now: it may have grown since somebody asked first.
+    pub fn newest_process(&self, log: u64) -> Result<Arc<Process>, Error> {
         if self.recording().process(log).is_none() {
             return Err(Error::NoLog(log));
         }

@@ -61,7 +61,7 @@ pub use condition::{Condition, Occurrence, Origin};
 pub use error::{Divergence, Error};
 pub use intervals::Interval;
 pub use processor::Unfit;
-pub use session::{Registers, Session, Stop, StopReason, ThreadInfo};
+pub use session::{Registers, Sample, Session, Stop, StopReason, ThreadInfo};
 pub use start::{Memory, Piece, Snapshot, Start};
 pub use stream::{Access, AccessKind, Accesses, Block, Detail, Ending, Item, KeptStream, Visitor};
 pub use summary::{Summary, Transfer, WrittenPage};

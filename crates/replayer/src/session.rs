@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use retro_abi::log::register;
-use retro_abi::replay::{HEADER_SIZE, Header, MAX_PAYLOAD, ask, begin, tell, why};
+use retro_abi::replay::{HEADER_SIZE, Header, MAX_PAYLOAD, SAMPLE_SIZE, ask, begin, tell, why};
 
 use crate::hearsay::printable;
 use crate::link::{Broken, Link};
@@ -111,6 +111,28 @@ impl Registers {
     pub fn by_name(&self, name: &str) -> Option<u64> {
         let index = register::NAMES.iter().position(|known| *known == name)?;
         Some(self.general[index])
+    }
+}
+
+/// The registers of the thread that runs, without vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// When.
+    pub time: u64,
+    /// The thread.
+    pub thread: u32,
+    /// General registers, by the numbers of [`retro_abi::log::register`].
+    pub general: [u64; register::COUNT],
+}
+
+impl Sample {
+    fn parse(bytes: &[u8; SAMPLE_SIZE]) -> Sample {
+        let mut words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+        let mut next = || words.next().unwrap_or_default();
+        let (time, thread) = (next(), next() as u32);
+        let mut general = [0; register::COUNT];
+        general.fill_with(next);
+        Sample { time, thread, general }
     }
 }
 
@@ -340,6 +362,34 @@ impl Session {
             session.send(&Header::new(ask::RUN, [stretch_end, 0]), &[])?;
             session.await_stop()
         })
+    }
+
+    /// Goes on to a time, or to the end of the interval, and tells of every breakpoint on the way what the registers are there.
+    pub fn sample_to(&mut self, time: u64, visit: impl FnMut(Sample)) -> Result<Stop, Error> {
+        self.check_forward(time)?;
+        let mut visit = visit;
+        // It goes on where it stands, so that this one is not among what comes.
+        let target = time.min(self.interval.end);
+        while self.time() < target {
+            let stretch_end = self.time().saturating_add(LONGEST_RUN).min(target);
+            self.send(&Header::new(ask::RUN, [stretch_end, 0, 1]), &[])?;
+            loop {
+                let (header, len) = self.answer_length()?;
+                if header.kind() != tell::SAMPLES {
+                    self.take_stop(&header)?;
+                    break;
+                }
+                let (samples, rest) = self.link.payload(len).as_chunks::<SAMPLE_SIZE>();
+                if !rest.is_empty() {
+                    return Err(self.nonsense("a sample is cut off"));
+                }
+                samples.iter().map(Sample::parse).for_each(&mut visit);
+            }
+            if self.stop.reason == StopReason::End {
+                break;
+            }
+        }
+        Ok(self.stop)
     }
 
     /// Executes one instruction of the thread that runs, and whatever the log has after it.

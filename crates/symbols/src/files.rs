@@ -36,7 +36,7 @@ pub(crate) struct DebugFile {
 
 /// Finds and reads a file. There is no object if it is not ELF.
 pub(crate) fn load(recording: &Recording, mapped: &MappedFile) -> (FileState, Option<ObjectFile>) {
-    let (file, identity) = match find(recording, mapped) {
+    let (_, file, identity) = match find(recording, mapped) {
         Ok(found) => found,
         Err(state) => return (state, None),
     };
@@ -56,15 +56,18 @@ pub(crate) fn load(recording: &Recording, mapped: &MappedFile) -> (FileState, Op
     (FileState::Same, ObjectFile::read(&mapped.path, file, debug, shared))
 }
 
+/// Where the very file is that was mapped, and what is in it.
 pub(crate) fn find(
     recording: &Recording,
     mapped: &MappedFile,
-) -> Result<(File, ElfIdentity), FileState> {
+) -> Result<(PathBuf, File, ElfIdentity), FileState> {
     let copy = recording.file_for(&mapped.path, &mapped.build_id);
-    if let Some(file) = copy.and_then(|copy| open_regular(&copy).ok()) {
+    if let Some(copy) = copy
+        && let Ok(file) = open_regular(&copy)
+    {
         let identity = ElfIdentity::of(&file);
         if identity.build_id == mapped.build_id {
-            return Ok((file, identity));
+            return Ok((copy, file, identity));
         }
     }
     // A relative name would be looked up from here instead of from where the guest was.
@@ -74,7 +77,7 @@ pub(crate) fn find(
     let file = open_regular(&mapped.path).map_err(|_| FileState::Missing)?;
     let identity = ElfIdentity::of(&file);
     if is_unchanged(mapped, &file, &identity) {
-        Ok((file, identity))
+        Ok((mapped.path.clone(), file, identity))
     } else {
         Err(FileState::Changed)
     }

@@ -5,6 +5,7 @@
 //! symbols      what all questions go through: Symbols, shared by all threads that ask
 //! modules      which file is mapped where and when, from the log
 //! files        those files on this machine or in the recording, if they are still the same
+//! recorded_files where they are, for those who read them themselves
 //! elf          reading them, section by section
 //! object_file  what an ELF file holds, with
 //!   functions    its symbol tables,
@@ -47,6 +48,7 @@ mod mapped_bytes;
 mod modules;
 mod object_file;
 mod place;
+mod recorded_files;
 mod source_files;
 mod symbols;
 mod types;
@@ -63,6 +65,7 @@ pub use lookup::{FunctionCode, LineCode, LineRange, NamedSymbol};
 pub use machine::{Machine, register};
 pub use object_file::ObjectFile;
 pub use place::{Function, Module, Place};
+pub use recorded_files::RecordedFile;
 pub use source_files::{SourceError, SourceFiles, SourceText};
 pub use symbols::{LoadedModule, Symbols};
 pub use types::{

@@ -90,7 +90,7 @@ impl Symbols {
         let known = lock(&self.bytes).get(&piece.file).cloned();
         let bytes = known.unwrap_or_else(|| {
             let found = files::find(self.recording(), &piece.file).ok();
-            let bytes = found.map(|(file, _)| Arc::new(FileBytes::new(file)));
+            let bytes = found.map(|(_, file, _)| Arc::new(FileBytes::new(file)));
             lock(&self.bytes).insert(Arc::clone(&piece.file), bytes.clone());
             bytes
         });

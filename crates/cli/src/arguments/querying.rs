@@ -547,7 +547,7 @@ pub struct StepOptions {
 }
 
 /// A time, as the query language has them.
-fn parse_time(text: &str) -> Result<TimePoint, String> {
+pub fn parse_time(text: &str) -> Result<TimePoint, String> {
     match text.parse::<Query>() {
         Ok(Query::Moment(point)) => Ok(point),
         _ => Err("expected a number of instructions such as 250, 10k, 1.5M or 2G, a part of the run such as 50%, \

@@ -2,7 +2,8 @@
 //! guest stands still.
 
 use super::{
-    ACTIVE, PLAYER, Player, Replay, Text, code, log, memory, sandbox, socket, stream, summary, with,
+    ACTIVE, PLAYER, Player, Replay, Text, code, log, memory, samples, sandbox, socket, stream,
+    summary, with,
 };
 use super::{clock, clock::time};
 use crate::cache::CodeCache;
@@ -142,6 +143,7 @@ fn prepare(config: &Config<'static>) -> Result<&'static mut Context> {
         breakpoints: Vec::new(),
         at_breakpoint: false,
         seen_at: u64::MAX,
+        samples: None,
     });
     clock::set_deadline(first, first);
     sandbox::enter()?;
@@ -162,14 +164,18 @@ fn code_space() -> AddressSpace {
 /// Tells where the guest stands and answers questions until it is to go on.
 pub fn serve(context: &mut Context) {
     stream::end();
+    samples::end();
     tell_stop(context);
     loop {
         let mut payload = PAYLOAD.lock();
         let Some(message) = socket::receive(&mut payload) else { sys::exit_group(0) };
-        let [kind, first, second, ..] = message.header.0;
+        let [kind, first, second, third, ..] = message.header.0;
         match kind {
             ask::RUN => {
-                with(|player| player.until = first);
+                with(|player| {
+                    player.until = first;
+                    samples::set(player, third != 0);
+                });
                 match stream::begin(second) {
                     Some(false) => {}
                     Some(true) => dispatch::translate_anew(),

@@ -20,6 +20,7 @@ mod code;
 mod dialogue;
 mod log;
 pub mod memory;
+mod samples;
 mod sandbox;
 mod socket;
 pub mod stream;
@@ -88,6 +89,8 @@ struct Player {
     at_breakpoint: bool,
     /// When the owner last saw the guest: there a breakpoint has had its say.
     seen_at: u64,
+    /// What breakpoints leave behind instead of stopping.
+    samples: Option<Vec<u8>>,
 }
 
 static ACTIVE: AtomicBool = AtomicBool::new(false);
@@ -137,7 +140,9 @@ pub fn pace(context: &mut Context, crossing: bool) -> Pace {
             continue;
         }
         if with(|player| player.stops_at(context.registers.rip, now)) {
-            stop(context);
+            if !samples::take(context) {
+                stop(context);
+            }
             pace = Pace::Moved;
             continue;
         }

@@ -1,0 +1,347 @@
+"""Commands for gdb on a recorded run: time, seeking, who wrote what, calls, bookmarks.
+
+The work is done by the server, which is asked by `monitor` commands. Moving works so: the server is told where to, then gdb
+resumes, and the server answers that resumption with a stop at the wanted moment; so gdb itself forgets what it knew.
+
+`retro gdb` loads this file. With any other connection to `retro gdbserver`: `source retro.py`.
+"""
+
+import gdb
+
+
+def _lines(command):
+    """The server's answer to a command, as lines."""
+    try:
+        text = gdb.execute("monitor " + command, to_string=True)
+    except gdb.error as error:
+        raise gdb.GdbError("this needs a connection to a recording (retro gdb): %s" % error)
+    if text.startswith("error: "):
+        raise gdb.GdbError(text[len("error: "):].strip())
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def _ask(command):
+    """The server's answer to a command, as lines of words."""
+    return [line.split() for line in _lines(command)]
+
+
+def _now():
+    return int(_ask("time")[0][0])
+
+
+def _resume():
+    """Lets gdb resume, which leads to the moment that the server was told."""
+    is_reverse = "reverse" in gdb.execute("show exec-direction", to_string=True)
+    said = gdb.execute("continue" if is_reverse else "reverse-continue", to_string=True)
+    # The stop itself is shown; what is left is what the server has to say.
+    gdb.write(said)
+    # Libraries may have come and gone in between.
+    gdb.execute("sharedlibrary", to_string=True)
+
+
+_trail = []
+
+
+def _go(time):
+    """Moves to a time."""
+    before = _now()
+    _ask("seek %s" % time)
+    _arrive(before)
+
+
+def _arrive(before):
+    _trail.append(before)
+    del _trail[:-100]
+    _resume()
+
+
+def _note_time(_event=None):
+    """Sets $_retro_time."""
+    try:
+        gdb.set_convenience_variable("_retro_time", _now())
+    except gdb.GdbError:
+        gdb.set_convenience_variable("_retro_time", None)
+
+
+def _memory_of(expression):
+    """The value of an expression that is in memory."""
+    try:
+        value = gdb.parse_and_eval(expression)
+    except gdb.error as error:
+        raise gdb.GdbError(str(error))
+    if value.address is None:
+        raise gdb.GdbError("`%s` is not in memory, so that nothing can have written it" % expression)
+    return value
+
+
+def _place(pc):
+    """Function and line of an address."""
+    found = gdb.find_pc_line(pc)
+    block = gdb.block_for_pc(pc)
+    while block is not None and block.function is None:
+        block = block.superblock
+    name = block.function.print_name if block is not None else None
+    if name is None:
+        symbol = gdb.execute("info symbol %d" % pc, to_string=True)
+        name = symbol.split(" in section ")[0] if " in section " in symbol else "?"
+    if found.symtab is not None:
+        return "%s at %s:%d" % (name, found.symtab.filename, found.line)
+    return "%s (0x%x)" % (name, pc)
+
+
+def _value(digits, kind):
+    """Bytes in hexadecimal as a value of a type."""
+    try:
+        return str(gdb.Value(bytes.fromhex(digits), kind))
+    except (gdb.error, ValueError):
+        return "0x" + digits
+
+
+def _count(words, otherwise):
+    """The number at the end of some words, and the rest of them."""
+    if len(words) > 1 and words[-1].isdigit():
+        return " ".join(words[:-1]), int(words[-1])
+    return " ".join(words), otherwise
+
+
+class Retro(gdb.Command):
+    """Commands for a recorded run.
+
+Time is the number of instructions that the process has executed. Moving to a time works in both directions and takes
+no longer if it is far. gdb's own commands work both ways, too: reverse-continue, reverse-step, reverse-next, reverse-stepi,
+reverse-finish. $_retro_time is the time of the last stop."""
+
+    def __init__(self):
+        super().__init__("retro", gdb.COMMAND_RUNNING, prefix=True)
+
+
+class When(gdb.Command):
+    """Tell the time: how many instructions the process has executed.
+Usage: retro when"""
+
+    def __init__(self):
+        super().__init__("retro when", gdb.COMMAND_STATUS)
+
+    def invoke(self, argument, from_tty):
+        gdb.write(" ".join(_ask("when")[0]) + "\n")
+
+
+class Seek(gdb.Command):
+    """Go to a time of the run.
+Usage: retro seek TIME|PERCENT%|start|end|last|BOOKMARK
+
+TIME is a number of instructions, with k, M or G if you like: retro seek 1.5M. `last` is the result of the last
+retro last-write or retro goto."""
+
+    def __init__(self):
+        super().__init__("retro seek", gdb.COMMAND_RUNNING)
+
+    def invoke(self, argument, from_tty):
+        where = argument.strip()
+        if not where:
+            raise gdb.GdbError("a time is needed: retro seek 1.5M, retro seek 50%, retro seek start")
+        _go(_bookmarks.get(where, where))
+
+    def complete(self, text, word):
+        return [name for name in ["start", "end", "last", *_bookmarks] if name.startswith(word)]
+
+
+class Back(gdb.Command):
+    """Go back to where you were before the last command that moved: seek, goto, last-write, back.
+Usage: retro back"""
+
+    def __init__(self):
+        super().__init__("retro back", gdb.COMMAND_RUNNING)
+
+    def invoke(self, argument, from_tty):
+        if not _trail:
+            raise gdb.GdbError("there is nothing to go back to yet")
+        time = _trail.pop()
+        _ask("seek %d" % time)
+        _resume()
+
+
+class LastWrite(gdb.Command):
+    """Go to the write that made a variable what it is.
+Usage: retro last-write [-n] EXPRESSION
+
+Stops in front of the instruction that wrote; `stepi` shows the value change, `retro back` returns. With -n it only
+tells."""
+
+    def __init__(self):
+        super().__init__("retro last-write", gdb.COMMAND_RUNNING, gdb.COMPLETE_EXPRESSION)
+
+    def invoke(self, argument, from_tty):
+        words = argument.split(None, 1)
+        only_tell = bool(words) and words[0] == "-n"
+        expression = (words[1] if len(words) > 1 else "") if only_tell else argument
+        if not expression.strip():
+            raise gdb.GdbError("an expression is needed: retro last-write account->branch")
+        value = _memory_of(expression)
+        address, kind, now = int(value.address), value.type, str(value)
+        rows = _ask("last-write %d %d" % (address, kind.sizeof))
+        if rows[0][0] == "none":
+            gdb.write("%s was never written before this moment\n" % expression)
+            return
+        time, thread, pc = int(rows[0][0]), rows[0][1], int(rows[0][2], 16)
+        gdb.write("%s was last written at time %d by thread %s\n" % (expression, time, thread))
+        if only_tell:
+            gdb.write("  to %s by %s\n" % (now, _place(pc)))
+            return
+        before = _now()
+        _ask("seek %d" % time)
+        _arrive(before)
+        then = gdb.Value(address).cast(kind.pointer()).dereference()
+        gdb.write("%s: %s -> %s\n" % (expression, then, now))
+
+
+class History(gdb.Command):
+    """List the writes to a variable up to now, with the values before and after.
+Usage: retro history EXPRESSION [COUNT]
+
+Lists the last 20 if there is no count. retro seek TIME goes to one of them."""
+
+    def __init__(self):
+        super().__init__("retro history", gdb.COMMAND_DATA, gdb.COMPLETE_EXPRESSION)
+
+    def invoke(self, argument, from_tty):
+        expression, count = _count(argument.split(), 20)
+        if not expression:
+            raise gdb.GdbError("an expression is needed: retro history account->cents")
+        value = _memory_of(expression)
+        kind = value.type
+        rows = _ask("writes %d %d %d" % (int(value.address), kind.sizeof, count))
+        if not rows:
+            gdb.write("%s was never written before this moment\n" % expression)
+        for time, thread, pc, old, new in rows:
+            change = "%s -> %s" % (_value(old, kind), _value(new, kind))
+            gdb.write("%14s  %s  %s\n" % (time, change, _place(int(pc, 16))))
+
+
+class Calls(gdb.Command):
+    """List calls of a function around now, with arguments, results and callers.
+Usage: retro calls FUNCTION [COUNT]
+
+Lists the last 20 and the next 20 if there is no count. A star marks those before now. retro seek TIME goes to one of
+them."""
+
+    def __init__(self):
+        super().__init__("retro calls", gdb.COMMAND_DATA, gdb.COMPLETE_LOCATION)
+
+    def invoke(self, argument, from_tty):
+        function, count = _count(argument.split(), 20)
+        if not function:
+            raise gdb.GdbError("a function is needed: retro calls transfer")
+        try:
+            entries = [int(gdb.parse_and_eval("&" + function).cast(gdb.lookup_type("long")))]
+        except gdb.error:
+            _, found = gdb.decode_line(function)
+            blocks = [gdb.block_for_pc(place.pc) for place in found or ()]
+            entries = [block.start for block in blocks if block is not None]
+        if not entries:
+            raise gdb.GdbError("no function %s" % function)
+        lines = _lines("calls %d %s" % (count, " ".join(str(entry) for entry in entries)))
+        if not lines:
+            gdb.write("%s is never called\n" % function)
+        now = _now()
+        for line in lines:
+            time, thread, caller, call = line.split(None, 3)
+            mark = "*" if int(time) < now else " "
+            called = "" if caller == "0x0" else "  from " + _place(int(caller, 16))
+            gdb.write("%s %14s  thread %s  %s%s\n" % (mark, time, thread, call, called))
+
+
+class Goto(gdb.Command):
+    """Go to the moment that a query describes.
+Usage: retro goto QUERY
+
+  retro goto end backward func_enter transfer where cents > 40000
+  retro goto now forward store account->balance
+  retro goto now backward syscall write
+
+docs/query-language.md describes the language."""
+
+    WORDS = ["now", "start", "end", "last", "forward", "backward", "func_enter", "func_exit", "store", "load",
+             "instruction", "line", "syscall", "signal", "map", "thread_start", "thread_end", "where"]
+
+    def __init__(self):
+        super().__init__("retro goto", gdb.COMMAND_RUNNING)
+
+    def invoke(self, argument, from_tty):
+        if not argument.strip():
+            raise gdb.GdbError("a query is needed: retro goto end backward func_enter main")
+        before = _now()
+        _ask("goto " + argument.strip())
+        _arrive(before)
+
+    def complete(self, text, word):
+        return [known for known in self.WORDS if known.startswith(word)]
+
+
+_bookmarks = {}
+
+
+class Bookmark(gdb.Command):
+    """Remember moments by name.
+Usage: retro bookmark [NAME]          remember this moment
+       retro bookmark list            list what is remembered
+       retro bookmark go NAME         go there (retro seek NAME does, too)
+       retro bookmark delete NAME     forget it"""
+
+    def __init__(self):
+        super().__init__("retro bookmark", gdb.COMMAND_RUNNING)
+
+    def invoke(self, argument, from_tty):
+        words = argument.split()
+        if words[:1] == ["list"]:
+            if not _bookmarks:
+                gdb.write("no bookmarks: retro bookmark NAME makes one\n")
+            for name, time in sorted(_bookmarks.items(), key=lambda item: item[1]):
+                gdb.write("%14d  %s\n" % (time, name))
+        elif words[:1] == ["go"]:
+            _go(self.known(words))
+        elif words[:1] == ["delete"]:
+            self.known(words)
+            del _bookmarks[words[1]]
+        elif len(words) > 1:
+            raise gdb.GdbError("names are single words")
+        else:
+            name = words[0] if words else str(len(_bookmarks) + 1)
+            _bookmarks[name] = _now()
+            gdb.write("bookmark %s: time %d\n" % (name, _bookmarks[name]))
+
+    def known(self, words):
+        if len(words) != 2 or words[1] not in _bookmarks:
+            raise gdb.GdbError("no such bookmark: retro bookmark list")
+        return _bookmarks[words[1]]
+
+    def complete(self, text, word):
+        first = text.split()[:1]
+        if first and first[0] in ("go", "delete"):
+            return [name for name in _bookmarks if name.startswith(word)]
+        return [name for name in ["list", "go", "delete"] if name.startswith(word)]
+
+
+def _explain_refusal():
+    """Says why something could not be changed: of a refused write gdb tells only that it failed."""
+    try:
+        refused = _ask("refused")[0][0] == "yes"
+    except (gdb.GdbError, IndexError):
+        return
+    if refused:
+        gdb.write("retro: this is a recording of a run that is over: nothing in it can be changed, and no function called\n")
+
+
+def retro_begin():
+    """Says where the view stands, once gdb is connected."""
+    # Without the program gdb does not look for its libraries by itself.
+    gdb.execute("sharedlibrary", to_string=True)
+    _note_time()
+    gdb.write("retro: %s; reverse-continue and the like go back, `help retro` lists more\n"
+              % " ".join(_ask("when")[0]))
+
+
+for command in (Retro, When, Seek, Back, LastWrite, History, Calls, Goto, Bookmark):
+    command()
+gdb.events.stop.connect(_note_time)
+gdb.events.before_prompt.connect(_explain_refusal)
