@@ -36,6 +36,7 @@ pub(super) fn add(methods: Methods<Run>) -> Methods<Run> {
             "Functions with a text in their names, the most similar first.",
             search,
         )
+        .add("symbols.files", "Source files with a text in their names.", files)
         .add("symbols.line", "The code of a source line.", line)
         .add("source.read", "Lines of a source file of the program.", read)
 }
@@ -173,6 +174,28 @@ fn search(
         module: symbol.module.path.to_string_lossy().into_owned(),
     });
     Ok(shown.collect())
+}
+
+/// Parameters of `symbols.files`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FilesParams {
+    process: ProcessNumber,
+    time: Time,
+    /// A part of the name, whatever its case.
+    text: String,
+    /// How many: 20 unless given, at most 1000.
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<u32>,
+}
+
+fn files(run: &Run, params: FilesParams, _: &CallContext) -> Answer<Vec<String>> {
+    check_name(&params.text)?;
+    let limit = params.limit.unwrap_or(20);
+    at_most("limit", limit.into(), SEARCH_LIMIT.into())?;
+    let Moment { log, time } = moment(params.process, params.time);
+    run.process(log)?.volume_of(time)?;
+    Ok(run.symbols().source_files(log, time, &params.text, limit as usize))
 }
 
 /// Parameters of `symbols.line`.
