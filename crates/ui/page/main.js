@@ -23,6 +23,9 @@ import { TablePane } from "./panes/table.js";
 import { OutputPane } from "./panes/output.js";
 import { NotebookPane } from "./panes/notebook.js";
 
+/** Frames in which source is looked for. */
+const FRAMES_TRIED = 12;
+
 export class App {
   /** @param {Api} api */
   constructor(api) {
@@ -34,6 +37,9 @@ export class App {
     this.names = [];
     /** @type {any[]} */
     this.frames = [];
+    /** Whether source files are there, as far as is known. @type {Map<string, boolean>} */
+    this.readable = new Map();
+    this.wantsSource = false;
     this.threadName = this.threadName.bind(this);
     this.timeline = new TimelinePane(this);
     this.overview = new OverviewPane(this);
@@ -101,6 +107,7 @@ export class App {
     this.time.value = count(now.time);
     this.processes.value = String(now.process);
     if (change.timeMoved) announce(`${change.why ? change.why + ", " : ""}time ${count(now.time)}`);
+    this.wantsSource = change.timeMoved && now.frame === 0;
     this.stack.update(change);
     if (change.timeMoved) {
       this.timeline.update();
@@ -126,8 +133,36 @@ export class App {
     const key = `${this.here.now.process} ${this.here.now.time} ${thread} ${this.here.now.frame} ${frame?.pc}`;
     if (key === this.shownFrame) return;
     this.shownFrame = key;
-    this.source.update(frame);
     this.disassembly.update(frame);
+    if (this.wantsSource) this.chooseFrame(frames, thread);
+    else this.source.update(frame);
+  }
+
+  /**
+   * Where the innermost function has no source, as in libraries, its nearest caller that has one says more. Only when somebody comes to a
+   * moment: a frame that was chosen stays.
+   * @param {any[]} frames
+   * @param {number} thread
+   */
+  async chooseFrame(frames, thread) {
+    this.wantsSource = false;
+    const { now } = this.here;
+    for (const [index, frame] of frames.slice(0, FRAMES_TRIED).entries()) {
+      const path = frame.source?.path;
+      if (!path) continue;
+      if (!this.readable.has(path)) {
+        const text = this.api.ask("source.read", { ...this.here.at(), path, count: 10_000 });
+        this.readable.set(path, await text.then(() => true, () => false));
+      }
+      if (this.here.now !== now) return;
+      if (!this.readable.get(path)) continue;
+      if (index > 0) this.here.go({ frame: index, thread, replace: true });
+      else this.source.update(frame);
+      return;
+    }
+    if (this.here.now !== now) return;
+    this.source.update(frames[0]);
+    this.wantDisassembly();
   }
 
   /** @param {number} process */

@@ -125,6 +125,7 @@ export class Search {
     return found.flatMap((item, index) => {
       const name = shortFunction(item.name);
       const place = item.source ? `${baseName(item.source.path)}:${item.source.line}` : baseName(item.module);
+      /** @type {Choice[]} */
       const choices = [{ kind: "Function", text: `Calls of ${name}`, detail: place, run: () => app.table.showFunction(item.name).catch((error) => app.notice(error.message)) }];
       if (index < 3 && item.source) choices.push({ kind: "Function", text: `Source of ${name}`, detail: place, run: () => app.source.open(item.source.path, item.source.line) });
       if (index < 2) choices.push({ kind: "Function", text: `${name} in the timeline`, detail: "calls around now", run: () => app.timeline.addCalls(item.name) });

@@ -143,8 +143,8 @@ export class DataPane extends Pane {
       cell("time", write ? button(when, `Last written at ${when} by ${placeText(write.pc)}. Go there`, () => this.activate(index), { class: "link", tabindex: -1 }) : when),
       cell(
         "actions",
-        node.address && button("≋", `History of ${entry.expression}`, () => this.history(index), { class: "icon", tabindex: -1 }),
-        node.address && button("⌗", `Memory of ${entry.expression}`, () => this.app.memory.open(/** @type {string} */ (node.address), entry.expression, node.size ?? 1), { class: "icon", tabindex: -1 }),
+        node.address && button("hist", `History of ${entry.expression}`, () => this.history(index), { class: "icon", tabindex: -1 }),
+        node.address && button("hex", `Memory of ${entry.expression}`, () => this.app.memory.open(/** @type {string} */ (node.address), entry.expression, node.size ?? 1), { class: "icon", tabindex: -1 }),
         entry.isWatch && entry.path.length === 0 && button("×", `Stop watching ${entry.expression}`, () => this.unwatch(entry.root), { class: "icon", tabindex: -1 }),
       ),
     );

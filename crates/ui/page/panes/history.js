@@ -31,7 +31,7 @@ export class HistoryPane extends Pane {
       render: (index, row) => this.render(index, row),
       onActivate: (index) => this.goTo(this.writes[index]),
     });
-    this.hint = h("p", { class: "empty" }, "Choose a value in Data (≋, or the key h) to see all that was ever written to it.");
+    this.hint = h("p", { class: "empty" }, "Choose a value in Data (hist, or the key h) to see all that was ever written to it.");
     this.list.element.hidden = true;
     this.body.append(this.hint, this.plot, this.list.element);
   }

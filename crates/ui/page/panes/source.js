@@ -122,7 +122,6 @@ export class SourcePane extends Pane {
     this.message.textContent = why;
     this.message.hidden = false;
     this.list.element.hidden = true;
-    this.app.wantDisassembly();
   }
 
   /**

@@ -65,21 +65,34 @@ export class ValueTree {
       canExpand: node.part_count > 0,
     };
     if (!isExpanded) return [row];
+    /** @type {ValueNode[]} */
     let parts = [];
+    let inner = path;
+    let owner = expression;
+    let total = node.part_count;
     try {
       const whole = await ask("expand", { ...at, expression: root, path, limit: Math.min(1000, shown) });
       parts = whole.parts ?? [];
+      const [only] = parts;
+      // A pointer unfolds to the members of what it points to.
+      if (parts.length === 1 && only.name === "*" && only.part_count > 0) {
+        inner = [...path, 0];
+        owner = partExpression(expression, "*");
+        total = only.part_count;
+        const target = await ask("expand", { ...at, expression: root, path: inner, limit: Math.min(1000, shown) });
+        parts = target.parts ?? [];
+      }
     } catch (error) {
       return [row, { ...row, key: key + "!", depth: depth + 1, canExpand: false, isExpanded: false, isError: true, node: { ...node, name: "", text: /** @type {Error} */ (error).message, part_count: 0, address: undefined } }];
     }
     const below = await Promise.all(
-      parts.map((/** @type {ValueNode} */ part, /** @type {number} */ index) =>
-        this.rowsBelow(ask, at, root, [...path, index], depth + 1, part, partExpression(expression, part.name), isWatch),
+      parts.map((part, index) =>
+        this.rowsBelow(ask, at, root, [...inner, index], depth + 1, part, partExpression(owner, part.name), isWatch),
       ),
     );
     const rows = [row, ...below.flat()];
-    if (parts.length < node.part_count && parts.length < 1000) {
-      rows.push({ ...row, key: key + "+", depth: depth + 1, canExpand: false, isExpanded: false, more: node.part_count - parts.length });
+    if (parts.length < total && parts.length < 1000) {
+      rows.push({ ...row, key: key + "+", depth: depth + 1, canExpand: false, isExpanded: false, more: total - parts.length });
     }
     return rows;
   }
