@@ -27,7 +27,7 @@ test("from the crash to the cause by clicking values", async ({ page, open }) =>
   await expect(variable(page, "owner").last()).toContainText("Sofya Vasilyevna");
   await expect(page.locator("#timeline .row.write")).toContainText("account->branch =");
   await page.locator("#tab-notebook").click();
-  await expect(page.locator("#notebook li")).toHaveCount(2);
+  await expect(page.locator("#notebook li", { hasText: "Last write of account->branch" })).toBeVisible();
   await page.goBack();
   await settled(page);
   expect(await now(page)).toMatchObject({ time: crash.time });
@@ -127,6 +127,8 @@ test("memory, with the last write of a byte", async ({ page, open }) => {
 test("steps in both directions", async ({ page, open }) => {
   await open("ledger");
   await search(page, "transfer", "Calls of transfer");
+  await expect(page.locator("#calls")).toContainText("300,000 in all");
+  await search(page, "set_owner", "Calls of set_owner");
   await page.locator("#calls .rows .row").nth(3).click();
   await settled(page);
   const entry = await now(page);

@@ -15,7 +15,7 @@ use crate::run::{Process, Run, WindowRef};
 use crate::{Cancel, Error, Moment};
 
 /// Windows of an invocation that are replayed, at its beginning and at its end each.
-const REPLAYED: usize = 2;
+const REPLAYED: usize = 1;
 
 /// What an invocation of a function executed.
 #[derive(Clone, Debug, PartialEq, Eq)]

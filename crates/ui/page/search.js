@@ -58,7 +58,15 @@ export class Search {
       });
     /** @type {Choice[][]} */
     const groups = [[], [], [], [], []];
-    const show = () => !asking.signal.aborted && this.show(groups.flat());
+    /** Functions of just this name, also those that exist only where they are inlined. @type {any[]} */
+    let inlined = [];
+    const show = () => {
+      if (asking.signal.aborted) return;
+      const only = inlined.filter((item, index) => item.inlined_in && inlined.findIndex((other) => other.name === item.name) === index);
+      const found = only.map((item) => ({ name: item.name, module: item.module, source: item.source }));
+      const known = groups[2].some((choice) => found.some(({ name }) => choice.text === `Calls of ${shortFunction(name)}`));
+      this.show([...groups.slice(0, 3), known ? [] : this.functionChoices(found), ...groups.slice(3)].flat());
+    };
     groups[0] = this.direct(text);
     show();
     const isName = /^[\w:~<>$*.,& ()-]+$/.test(text) && /[A-Za-z_]/.test(text) && !QUERY.test(text);
@@ -69,6 +77,7 @@ export class Search {
           show();
         }),
         isName && ask("symbols.search", { ...here.at(), text, limit: 12 }).then((found) => ((groups[2] = this.functionChoices(found ?? [])), show())),
+        isName && ask("symbols.functions", { ...here.at(), name: text, limit: 3 }).then((found) => ((inlined = found?.items ?? []), show())),
         isName && ask("symbols.files", { ...here.at(), text, limit: 8 }).then((found) => ((groups[3] = this.fileChoices(found ?? [])), show())),
         isName && ask("evaluate", { ...here.inFrame(), expression: `sizeof(${text})` }).then((value) => {
           if (value && !groups[1].length) groups[4] = [{ kind: "Type", text, detail: `${value.text} bytes`, run: () => this.app.data.watch(`sizeof(${text})`) }];

@@ -15,13 +15,19 @@ struct Shape {
 struct Square : Shape {
     double side;
     explicit Square(double given) : Shape("square"), side(given) {}
-    double area() const override { return side * side; }
+    double area() const override
+    {
+        return side * side;
+    }
 };
 
 struct Circle : Shape {
     double radius;
     explicit Circle(double given) : Shape("circle"), radius(given) {}
-    double area() const override { return 3.0 * radius * radius; }
+    double area() const override
+    {
+        return 3.0 * radius * radius;
+    }
 };
 
 static double total(const std::vector<std::unique_ptr<Shape>> &shapes)

@@ -177,7 +177,7 @@ export class SourcePane extends Pane {
     const here = executed !== undefined ? `, ${count(executed)} times in this call` : "";
     row.append(
       cell("line-number", String(line)),
-      cell("count", h("span", { title: times + here, "aria-label": times + here, role: "img" }, shown)),
+      cell("count", times && h("span", { title: times + here, "aria-label": times + here, role: "img" }, shown)),
       cell("text", this.lines[index]),
     );
   }
