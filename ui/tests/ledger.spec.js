@@ -146,9 +146,10 @@ test("steps in both directions", async ({ page, open }) => {
   await press("Back by an instruction");
   expect((await now(page)).time).toBeLessThan(later.time);
   await press("On until this function returns");
-  await expect(page.locator("#stack .row").first()).toContainText("main");
+  await expect(page.locator("#stack .row").first()).not.toContainText("set_owner");
+  const caller = await now(page);
   await press("Back to the line before (N)");
-  await press("Back to the call of this function");
+  expect((await now(page)).time).toBeLessThan(caller.time);
 });
 
 test("the timeline has calls with bars, and groups of events", async ({ page, open }) => {

@@ -57,7 +57,7 @@ export class Search {
         return undefined;
       });
     /** @type {Choice[][]} */
-    const groups = [[], [], [], [], []];
+    const groups = [[], [], [], [], [], []];
     /** Functions of just this name, also those that exist only where they are inlined. @type {any[]} */
     let inlined = [];
     const show = () => {
@@ -78,9 +78,10 @@ export class Search {
         }),
         isName && ask("symbols.search", { ...here.at(), text, limit: 12 }).then((found) => ((groups[2] = this.functionChoices(found ?? [])), show())),
         isName && ask("symbols.functions", { ...here.at(), name: text, limit: 3 }).then((found) => ((inlined = found?.items ?? []), show())),
-        isName && ask("symbols.files", { ...here.at(), text, limit: 8 }).then((found) => ((groups[3] = this.fileChoices(found ?? [])), show())),
+        isName && ask("symbols.search", { ...here.at(), text, variables: true, limit: 6 }).then((found) => ((groups[3] = this.variableChoices(found ?? [], text)), show())),
+        isName && ask("symbols.files", { ...here.at(), text, limit: 8 }).then((found) => ((groups[4] = this.fileChoices(found ?? [])), show())),
         isName && ask("evaluate", { ...here.inFrame(), expression: `sizeof(${text})` }).then((value) => {
-          if (value && !groups[1].length) groups[4] = [{ kind: "Type", text, detail: `${value.text} bytes`, run: () => this.app.data.watch(`sizeof(${text})`) }];
+          if (value && !groups[1].length) groups[5] = [{ kind: "Type", text, detail: `${value.text} bytes`, run: () => this.app.data.watch(`sizeof(${text})`) }];
           show();
         }),
       ]);
@@ -117,6 +118,8 @@ export class Search {
    */
   valueChoices(expression, value) {
     const { app } = this;
+    // A function is found as one.
+    if (value.text.startsWith("{") && value.type.endsWith(")")) return [];
     const choices = [{ kind: "Value", text: `${expression} = ${value.text}`, detail: "watch", run: () => app.data.watch(expression) }];
     if (value.address) {
       choices.push({ kind: "Value", text: `Last write of ${expression}`, detail: "go there", run: () => app.follow({ expression, text: value.text, address: value.address, size: value.size }) });
@@ -140,6 +143,16 @@ export class Search {
       if (index < 2) choices.push({ kind: "Function", text: `${name} in the timeline`, detail: "calls around now", run: () => app.timeline.addCalls(item.name) });
       return choices;
     });
+  }
+
+  /**
+   * @param {any[]} found
+   * @param {string} text what was typed: just this name is found as an expression
+   * @returns {Choice[]}
+   */
+  variableChoices(found, text) {
+    const others = found.filter(({ name }) => name !== text && /^[\w:.]+$/.test(name));
+    return others.map((item) => ({ kind: "Variable", text: item.name, detail: "watch", run: () => this.app.data.watch(item.name) }));
   }
 
   /**

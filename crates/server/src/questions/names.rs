@@ -33,7 +33,7 @@ pub(super) fn add(methods: Methods<Run>) -> Methods<Run> {
         )
         .add(
             "symbols.search",
-            "Functions with a text in their names, the most similar first.",
+            "Functions, or variables, with a text in their names, the most similar first.",
             search,
         )
         .add("symbols.files", "Source files with a text in their names.", files)
@@ -122,12 +122,15 @@ struct SymbolSearchParams {
     time: Time,
     /// A part of the name; `*` stands for anything.
     text: String,
+    /// Whether global variables are wanted instead of functions.
+    #[serde(default)]
+    variables: bool,
     /// How many: 20 unless given, at most 1000.
     #[schemars(range(min = 1, max = 1000))]
     limit: Option<u32>,
 }
 
-/// A function that was found.
+/// A function or variable that was found.
 #[derive(Debug, Serialize, JsonSchema)]
 struct FoundFunction {
     /// Its full name.
@@ -154,7 +157,7 @@ fn search(
     let symbols = run.symbols();
     let pattern = format!("*{}*", params.text.trim_matches('*'));
     let mut found = symbols.symbol_named(log, time, &pattern);
-    found.retain(|symbol| symbol.is_code);
+    found.retain(|symbol| symbol.is_code != params.variables);
     context.cancel().check()?;
     let rank = |name: &str| {
         let last = name.rsplit("::").next().unwrap_or(name);

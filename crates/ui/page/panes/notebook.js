@@ -52,6 +52,7 @@ export class NotebookPane extends Pane {
   noteNow() {
     const { now } = this.app.here;
     this.add({ process: now.process, time: now.time, thread: now.thread, title: `Moment ${count(now.time)}`, place: this.app.placeNow(), text: "", is_kept: true });
+    this.app.timeline.note({ kind: "note", time: now.time, thread: now.thread, title: "Noted", place: this.app.placeNow() });
     this.app.showTab("notebook");
     /** @type {HTMLElement | null} */ (this.list.lastElementChild?.querySelector("textarea") ?? null)?.focus();
   }

@@ -7,6 +7,9 @@ import { Pane } from "../pane.js";
 import { VirtualList, cell } from "../virtual-list.js";
 import { argumentText, baseName, count, placeText } from "../format.js";
 
+/** Frames whose arguments are asked for first. */
+const NEAR = 10;
+
 export class StackPane extends Pane {
   /** @param {import("../main.js").App} app */
   constructor(app) {
@@ -41,7 +44,12 @@ export class StackPane extends Pane {
       const quick = ask("stack", { ...at, ...thread, arguments: "none", limit: 100 }).then((stack) => this.show(stack));
       const threads = ask("threads", at).then((list) => this.showThreads(list));
       await Promise.all([quick, threads]);
-      this.show(await ask("stack", { ...at, ...thread, arguments: "at_call", limit: 100 }));
+      // What is further out is seldom looked at, and every frame takes a look at another moment.
+      const near = await ask("stack", { ...at, ...thread, arguments: "at_call", limit: NEAR });
+      this.show({ ...near, end: this.end, frames: [...near.frames, ...this.frames.slice(NEAR)] });
+      if (this.frames.length <= NEAR) return;
+      const far = await ask("stack", { ...at, ...thread, arguments: "at_call", first: NEAR, limit: 100 - NEAR });
+      this.show({ ...far, frames: [...near.frames, ...far.frames] });
     });
   }
 

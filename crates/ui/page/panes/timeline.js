@@ -35,7 +35,7 @@ const GROUPS = {
   },
   threads: {
     label: "Threads", method: "locate.threads",
-    event: (item) => ({ kind: "thread", time: item.time, thread: item.thread, title: `thread ${item.other ?? item.thread} ${item.event ?? ""}` }),
+    event: (item) => ({ kind: "thread", time: item.time, thread: item.thread, title: `thread ${item.thread}: ${item.event}` }),
   },
 };
 
@@ -181,8 +181,11 @@ export class TimelinePane extends Pane {
     const title = entry.kind === "exit" ? `${event.title.split("(")[0]} returns ${event.result ?? ""}` : event.title;
     row.append(
       cell("kind", NAMES[entry.kind] ?? entry.kind),
-      cell("grow two-lines", h("span", { class: "line title" }, title), h("span", { class: "line quiet" }, event.place ?? "")),
-      cell("time", h("span", { class: "line" }, count(entry.time))),
+      cell(
+        "grow two-lines",
+        h("span", { class: "line title" }, title),
+        h("span", { class: "line quiet" }, count(entry.time), event.place ? ` · ${event.place}` : ""),
+      ),
     );
     row.title = `${title}\n${event.place ?? ""}\ntime ${count(entry.time)}${event.thread ? `, thread ${event.thread}` : ""}`;
   }
