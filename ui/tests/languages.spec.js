@@ -9,8 +9,6 @@ test("C++: an uncaught exception, objects behind a base class", async ({ page, o
   await expect(page.locator("#calls")).toContainText("2 in all");
   await page.locator("#calls .rows .row").first().click();
   await settled(page);
-  await page.keyboard.press("n");
-  await settled(page);
   await unfold(page, "this");
   await expect(page.locator("#data")).toContainText("radius");
   await follow(page, "radius");

@@ -22,7 +22,6 @@ export class ByNumber {
    * @param {object} target
    */
   constructor(ask, process, start, method, target) {
-    Object.assign(this, { ask, process, start, method, target });
     this.ask = ask;
     this.process = process;
     this.start = start;

@@ -40,6 +40,7 @@ export class App {
     /** Whether source files are there, as far as is known. @type {Map<string, boolean>} */
     this.readable = new Map();
     this.wantsSource = false;
+    this.openedForLack = false;
     this.threadName = this.threadName.bind(this);
     this.timeline = new TimelinePane(this);
     this.overview = new OverviewPane(this);
@@ -114,7 +115,7 @@ export class App {
       this.overview.update(change);
       this.history.update();
       this.output.update();
-      this.table.update();
+      this.table.moved();
       this.memory.update(change);
     } else if (now.thread === this.stack.thread || now.thread === undefined) {
       this.frameChanged(this.frames, this.stack.thread ?? 0);
@@ -156,6 +157,7 @@ export class App {
       }
       if (this.here.now !== now) return;
       if (!this.readable.get(path)) continue;
+      if (this.openedForLack && !this.disassembly.root.hidden) this.toggleDisassembly();
       if (index > 0) this.here.go({ frame: index, thread, replace: true });
       else this.source.update(frame);
       return;
@@ -225,11 +227,14 @@ export class App {
 
   /** There is no source: instructions are better than nothing. */
   wantDisassembly() {
-    if (this.disassembly.root.hidden) this.toggleDisassembly();
+    if (!this.disassembly.root.hidden) return;
+    this.toggleDisassembly();
+    this.openedForLack = true;
   }
 
   toggleDisassembly() {
     const { root } = this.disassembly;
+    this.openedForLack = false;
     root.hidden = !root.hidden;
     const line = /** @type {HTMLElement | null} */ (root.previousElementSibling);
     if (line) line.hidden = root.hidden;

@@ -35,6 +35,7 @@ export class StackPane extends Pane {
   update(change) {
     const { here } = this.app;
     if (!change.timeMoved && this.frames.length && here.now.thread === this.shownThread) {
+      this.list.refresh();
       this.list.setActive(here.now.frame);
       return;
     }

@@ -3,12 +3,13 @@
 // be printed there. Nothing is executed again: every row is a moment of the recording.
 
 import { h, button } from "../dom.js";
+import { Cancelled } from "../api.js";
 import { Pane } from "../pane.js";
 import { VirtualList, cell, headerRow } from "../virtual-list.js";
 import { baseName, count, placeText } from "../format.js";
 import { ByNumber, ByQuery, CHUNK, SORTED, compareKeys, sortKey } from "../executions.js";
 
-/** @typedef {{title: string, target: any, isCalls: boolean, query: string}} Subject */
+/** @typedef {{title: string, target: any, isCalls: boolean, query: string, body?: string}} Subject */
 
 export class TablePane extends Pane {
   /** @param {import("../main.js").App} app */
@@ -53,7 +54,8 @@ export class TablePane extends Pane {
     const entries = [...new Set(functions.items.filter((/** @type {any} */ item) => !item.inlined_in).map((/** @type {any} */ item) => item.entry))];
     const isCalls = entries.length > 0;
     const target = entries.length === 1 ? { address: entries[0] } : { function: name };
-    this.open({ title: `Calls of ${name}`, target, isCalls, query: `start forward func_enter ${quoted(name)} all` });
+    const body = entries.length === 1 ? functions.items.find((/** @type {any} */ item) => item.entry === entries[0]).body : undefined;
+    this.open({ title: `Calls of ${name}`, target, isCalls, body, query: `start forward func_enter ${quoted(name)} all` });
   }
 
   /**
@@ -155,7 +157,29 @@ export class TablePane extends Pane {
     return this.rows?.row(this.order ? this.order[index] : index);
   }
 
-  /** The moment has moved. */
+  /** The moment has moved: the list goes along, wherever that is. */
+  async moved() {
+    const { rows } = this;
+    const { time } = this.app.here.now;
+    this.update();
+    if (this.root.hidden || !(rows instanceof ByNumber) || this.order || this.running) return;
+    this.finding?.abort();
+    const finding = new AbortController();
+    this.finding = finding;
+    try {
+      const params = { process: rows.process, time, ...rows.target };
+      const { before } = await this.api.ask("executions.count", params, { signal: finding.signal });
+      rows.before = before;
+      await rows.need(Math.floor(Math.max(0, Math.min(before, rows.total - 1)) / CHUNK));
+      if (finding.signal.aborted || this.rows !== rows || this.order) return;
+      this.update();
+      if (this.current >= 0) this.list?.show(this.current);
+    } catch (error) {
+      if (!(error instanceof Cancelled)) this.say(/** @type {Error} */ (error).message);
+    }
+  }
+
+  /** Draws what is known. */
   update() {
     const { rows } = this;
     if (!rows || !this.list) return;
@@ -174,10 +198,10 @@ export class TablePane extends Pane {
    * @param {number} now
    */
   findNow(now) {
-    let found = -1;
-    const all = this.rows instanceof ByNumber ? this.rows.rows : new Map((/** @type {ByQuery} */ (this.rows).list).map((row, index) => [index, row]));
-    for (const [index, row] of all) if (row.time <= now && index > found) found = index;
-    return found;
+    const { rows } = this;
+    if (rows instanceof ByQuery) return rows.list.findLastIndex((row) => row.time <= now);
+    const before = rows?.before ?? 0;
+    return rows?.row(before)?.time === now ? before : before - 1;
   }
 
   /**
@@ -252,7 +276,17 @@ export class TablePane extends Pane {
     if (!entry) return;
     const title = this.subject?.isCalls ? `${entry.pc?.function ?? ""}(${(entry.arguments ?? []).map((it) => `${it.name}=${it.value}`).join(", ")})` : placeText(entry.pc);
     this.app.timeline.note({ kind: this.subject?.isCalls ? "call" : "line", time: entry.time, end: entry.end?.time, result: resultOf(entry), thread: entry.thread, title, place: this.subject?.title });
-    this.app.here.go({ time: entry.time, thread: entry.thread, why: this.subject?.title });
+    const why = this.subject?.title;
+    const body = this.subject?.body;
+    if (!body || body === entry.pc?.address) return this.app.here.go({ time: entry.time, thread: entry.thread, why });
+    // Parameters are not yet where the debug information says before the body of a function begins.
+    this.load(async (ask) => {
+      const { process } = this.app.here.now;
+      const until = entry.end ? { until: entry.end.time } : {};
+      const page = await ask("locate.executions", { process, time: entry.time, address: body, thread: entry.thread, limit: 1, ...until });
+      const time = page.items[0]?.time ?? entry.time;
+      setTimeout(() => this.app.here.go({ time, thread: entry.thread, why }));
+    });
   }
 
   /** @param {1 | -1} step */
@@ -265,7 +299,8 @@ export class TablePane extends Pane {
       const from = step > 0 ? Math.min(here.now.time + 1, here.range.end) : here.now.time;
       const page = await ask("locate.executions", { process: here.now.process, time: from, ...subject.target, direction, limit: 1 });
       if (!page.items.length) throw new Error(step > 0 ? "Never again." : "Never before.");
-      here.go({ time: page.items[0].time, thread: page.items[0].thread, why: subject.title });
+      const [{ time, thread }] = page.items;
+      setTimeout(() => here.go({ time, thread, why: subject.title }));
     });
   }
 
