@@ -1,11 +1,12 @@
-//! `retro serve`: a server that is started, asked over every transport, and stopped.
+//! `retro serve` and `retro ui`: a server that is started, asked over every transport, and stopped.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use retro_testkit::compare::Ending;
 use serde_json::{Value, json};
@@ -171,6 +172,43 @@ fn without_a_token_the_page_has_none() {
         exchange(&mut stream, &call("process.list", &json!({})))["result"]["items"][0]["process"],
         0
     );
+    session.signal(libc::SIGINT);
+    assert!(libc::WIFEXITED(session.wait()));
+}
+
+#[test]
+fn the_page_is_opened_and_its_token_is_no_argument() {
+    let store = Store::new("ui");
+    store.record(&["true"]);
+    let directory = store.directory();
+    let opener = directory.join("xdg-open");
+    let script = "#!/bin/sh\necho \"$*\" > arguments\ncp \"$1\" copy && mv copy opened\n";
+    fs::write(&opener, script).unwrap();
+    fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = store.command(retro_path());
+    command.arg("ui").env("DISPLAY", ":0").env("XDG_RUNTIME_DIR", directory);
+    command.env("PATH", format!("{}:/usr/bin:/bin", directory.display()));
+    let mut session = Session::with_pipe(&mut command);
+    session.expect("token: ");
+    let token = session.expect("\n");
+    session.expect("page: ");
+    let page = session.expect("\n");
+    let deadline = Instant::now() + PATIENCE;
+    while !directory.join("opened").exists() {
+        assert!(Instant::now() < deadline, "no browser was started");
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(fs::read_to_string(directory.join("opened")).unwrap().contains(&page));
+    assert!(!fs::read_to_string(directory.join("arguments")).unwrap().contains(&token));
+
+    let address = page.strip_prefix("http://").unwrap().split('/').next().unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!("GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert!(answer.contains("<title>Retrospect</title>"), "{answer}");
     session.signal(libc::SIGINT);
     assert!(libc::WIFEXITED(session.wait()));
 }

@@ -6,6 +6,7 @@
 mod demo;
 mod lint;
 mod packages;
+mod page;
 mod process;
 mod test;
 mod vector_code;
@@ -21,6 +22,7 @@ Usage: cargo xtask TASK
   demo   build retro, then run a small program with a bug natively and under it
   test   install what is missing, check the style, run every test
   lint   check the style only: rustfmt, clippy, no vector code in the engine
+  page   test the web page only, in Chromium
 
 RETRO_FULL=1 cargo xtask test runs the slow tests of real programs, too.";
 
@@ -40,6 +42,7 @@ fn run() -> Result<()> {
         ["demo"] => demo::demo(),
         ["test"] => test::test(),
         ["lint"] => lint::lint(),
+        ["page"] => page::test(),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             Ok(())

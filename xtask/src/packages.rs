@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use crate::process::{command, is_installed, output, run};
 
 /// What links the engine and the guests, then the programs that tests run under `retro`.
-const PACKAGES: [&str; 33] = [
+const PACKAGES: [&str; 34] = [
     "binutils",
     "gcc",
     "g++",
@@ -18,6 +18,7 @@ const PACKAGES: [&str; 33] = [
     "bison",
     "busybox-static",
     "bzip2",
+    "chromium",
     "curl",
     "dash",
     "default-jdk-headless",

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::process::{cargo, is_installed, run};
-use crate::{lint, packages};
+use crate::{lint, packages, page};
 
 /// Installs what is missing, checks the style, and runs every test.
 pub fn test() -> Result<()> {
@@ -21,5 +21,10 @@ pub fn test() -> Result<()> {
         tests.env("REQUIRE_TEST_PROGRAMS", "1");
     }
     run(&mut tests)?;
-    run(cargo().args(["test", "--workspace", "--doc"]))
+    run(cargo().args(["test", "--workspace", "--doc"]))?;
+    if complete || is_installed("chromium") && is_installed("npm") {
+        return page::test();
+    }
+    eprintln!("xtask: no Chromium or no npm here; the page is not tested");
+    Ok(())
 }

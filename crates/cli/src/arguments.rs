@@ -25,7 +25,7 @@ pub use recordings::{
     UnpackOptions, VerifyOptions,
 };
 pub use replaying::{Moment, ReplayOptions, TraceKind};
-pub use serving::ServeOptions;
+pub use serving::{ServeOptions, UiOptions};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,6 +39,7 @@ Examples:
   retro replay --trace=calls       which function called which
   retro bt                         the call stack where it crashed, or ended
   retro last-write 'x->size'       who wrote that, and from where
+  retro ui                         look at it in a browser
   retro gdb                        debug it with gdb, forwards and backwards
   retro serve                      answer questions of other programs about it
   retro run -- ls -l               run a program under the engine without recording
@@ -138,6 +139,8 @@ pub enum Command {
     /// Serve a recording to gdb, or to anything that speaks its remote protocol
     #[command(name = "gdbserver")]
     GdbServer(GdbServerOptions),
+    /// Look at a recording in a browser: see a run, click a value, find its cause
+    Ui(UiOptions),
     /// Answer questions about a recording: JSON-RPC over sockets, HTTP and WebSocket
     Serve(ServeOptions),
     /// Remove recordings

@@ -91,6 +91,7 @@ pub fn main(arguments: Vec<OsString>) -> i32 {
             Err(error) => message::report_failure(&error),
         },
         Command::GdbServer(options) => looked(gdb::server(&options)),
+        Command::Ui(options) => looked(serve::ui(&options)),
         Command::Serve(options) => looked(serve::serve(&options)),
         Command::Rm(options) => looked(removal::remove(&options)),
         Command::Dump(options) => looked(dump::dump(&options)),

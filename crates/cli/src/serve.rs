@@ -1,7 +1,9 @@
-//! `retro serve`: answers questions about a recording over sockets, HTTP and WebSocket.
+//! `retro serve` and `retro ui`: answers questions about a recording over sockets, HTTP and WebSocket, and shows it in a browser.
 //!
-//! The work is done by [`retro_server`]; here is what a user meets: the recording is indexed before anybody can ask, and where to
-//! ask is printed when the first question can be answered.
+//! The work is done by [`retro_server`] and by the page in [`retro_ui`]; here is what a user meets: the recording is indexed
+//! before anybody can ask, and where to ask is printed when the first question can be answered.
+
+mod browser;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -12,7 +14,7 @@ use retro_query::{Options as RunOptions, Run};
 use retro_server::{Address, Endpoint, Options, Server, Token, questions};
 use retro_symbols::SourceFiles;
 
-use crate::arguments::ServeOptions;
+use crate::arguments::{ServeOptions, UiOptions};
 use crate::engine_file::EngineFile;
 use crate::output::Output;
 use crate::{Completeness, index, quoting, selection};
@@ -23,6 +25,19 @@ const ANY_PORT: SocketAddr =
 
 /// Serves until a signal tells it to stop.
 pub fn serve(options: &ServeOptions) -> Result<Completeness> {
+    serve_and(options, |_| ())
+}
+
+/// Serves the page, and opens it in a browser where there is one.
+pub fn ui(options: &UiOptions) -> Result<Completeness> {
+    serve_and(&options.as_serve_options(), |page| {
+        if !options.no_browser && browser::is_there() {
+            browser::open(page);
+        }
+    })
+}
+
+fn serve_and(options: &ServeOptions, ready: impl FnOnce(&str)) -> Result<Completeness> {
     let sources = source_files(options)?;
     let recording = selection::open(options.recording.as_deref())?;
     let name = selection::name_of(recording.directory());
@@ -32,7 +47,15 @@ pub fn serve(options: &ServeOptions) -> Result<Completeness> {
     index::ensure(run.replayer())?;
     let token = if options.no_token { None } else { Some(Token::random()?) };
     let server = Server::bind(Arc::new(questions(run)), server_options(options, token.clone()))?;
-    announce(&name, &server.addresses(), token.as_ref())?;
+    let addresses = server.addresses();
+    announce(&name, &addresses, token.as_ref())?;
+    let port = addresses.iter().find_map(|address| match address {
+        Address::Tcp(address) => Some(address),
+        Address::Unix(_) => None,
+    });
+    if let Some(address) = port {
+        ready(&page(address, token.as_ref()));
+    }
     server.run_until_signal()?;
     Ok(Completeness::Whole)
 }
@@ -55,7 +78,8 @@ fn server_options(options: &ServeOptions, token: Option<Token>) -> Options {
     if endpoints.is_empty() {
         endpoints.push(Endpoint::Tcp(ANY_PORT));
     }
-    Options { endpoints, token, allow_remote: options.allow_remote, ..Options::default() }
+    let allow_remote = options.allow_remote;
+    Options { endpoints, token, allow_remote, files: retro_ui::FILES, ..Options::default() }
 }
 
 /// Says where to ask, one place a line, for people and for programs that start a server.

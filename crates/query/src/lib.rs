@@ -17,6 +17,7 @@
 //! address_space  mappings at a moment
 //! program        how a process began, and what ended it
 //! core_file      a moment for whatever reads core files
+//! executed       how often code was executed
 //! locate         where memory was written, code executed, a system call made …
 //! language       the language of `goto`
 //! goto           answers queries of it
@@ -34,6 +35,7 @@ mod calls;
 mod cancel;
 pub mod core_file;
 mod error;
+mod executed;
 mod frames;
 mod functions;
 mod goto;
@@ -54,6 +56,7 @@ pub use address_space::{MapChange, Mapping};
 pub use call_details::{CallDetails, Returned};
 pub use cancel::Cancel;
 pub use error::Error;
+pub use executed::Invocation;
 pub use frames::{Evaluated, FRAMES_LIMIT, Named, ThreadStack};
 pub use goto::{Found, FoundEvent, Goto, GotoContext, Matches};
 pub use locate::{Execution, Read, RowFilter, Search, Write};

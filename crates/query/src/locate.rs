@@ -332,7 +332,7 @@ impl Run {
 }
 
 /// Numbers of the pieces of code with an instruction at any of some addresses.
-fn pieces_at(volume: &Volume, addresses: &[u64]) -> Keys {
+pub(crate) fn pieces_at(volume: &Volume, addresses: &[u64]) -> Keys {
     let mut numbers: Vec<u64> =
         addresses.iter().flat_map(|&address| volume.pieces.containing(address)).collect();
     numbers.sort_unstable();

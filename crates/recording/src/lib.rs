@@ -53,3 +53,6 @@ pub const FILES_NAME: &str = "files";
 
 /// Name of the directory with the index within a recording's directory. It is made from the log and can be made again.
 pub const INDEX_NAME: &str = "index";
+
+/// Name of the file with what somebody noted while debugging, within a recording's directory. No part of what was recorded.
+pub const NOTEBOOK_NAME: &str = "notebook.json";

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::header::FILE_MAGIC;
 use crate::reader::{is_locked, open_log, read_head};
-use crate::{Error, FILES_NAME, INDEX_NAME, LOG_NAME};
+use crate::{Error, FILES_NAME, INDEX_NAME, LOG_NAME, NOTEBOOK_NAME};
 
 /// Name of the link to the latest recording.
 const LATEST: &str = "latest";
@@ -313,7 +313,8 @@ fn created(directory: &Path) -> Option<SystemTime> {
 fn check_removable(path: &Path) -> Result<(), Error> {
     for entry in fs::read_dir(path).map_err(Error::io("read", path))? {
         let name = entry.map_err(Error::io("read", path))?.file_name();
-        if ![LOG_NAME, FILES_NAME, INDEX_NAME, REMOVED_INDEX].iter().any(|known| name == *known) {
+        let known = [LOG_NAME, FILES_NAME, INDEX_NAME, REMOVED_INDEX, NOTEBOOK_NAME];
+        if !known.iter().any(|known| name == *known) {
             let name = name.to_string_lossy().into_owned();
             return Err(Error::ForeignFile { path: path.to_path_buf(), name });
         }

@@ -11,8 +11,8 @@ use axum::body::{Bytes, HttpBody};
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
 use axum::http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, WWW_AUTHENTICATE,
-    X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+    REFERRER_POLICY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
@@ -33,6 +33,11 @@ use crate::websocket;
 /// Bytes of the head of a request.
 const HEAD_BYTES: usize = 64 << 10;
 
+/// What the page may load, and from where: its own files, and answers to its questions. Text of a guest that became markup
+/// by mistake could still not run anything.
+const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+     frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+
 /// A file of the web page, part of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct StaticFile {
@@ -42,6 +47,13 @@ pub struct StaticFile {
     pub content_type: &'static str,
     /// The contents.
     pub bytes: &'static [u8],
+}
+
+impl StaticFile {
+    /// What tells its versions apart.
+    fn tag(&self) -> String {
+        format!("\"{:08x}-{:x}\"", crc32fast::hash(self.bytes), self.bytes.len())
+    }
 }
 
 /// What there is to see before there is a page.
@@ -139,14 +151,20 @@ async fn give_file(
     if !matches!(method, Method::GET | Method::HEAD) {
         return Err((StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "GET, HEAD")]).into_response());
     }
+    let tag = file.tag();
     let head = [
         (CONTENT_TYPE, file.content_type),
         (CACHE_CONTROL, "no-cache"),
+        (ETAG, &tag),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         // The page's address has the token in it.
         (REFERRER_POLICY, "no-referrer"),
-        (CONTENT_SECURITY_POLICY, "default-src 'self'; frame-ancestors 'none'; base-uri 'none'"),
+        (CONTENT_SECURITY_POLICY, CONTENT_POLICY),
     ];
+    let known = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    if known.is_some_and(|known| known.split(',').any(|known| known.trim() == tag)) {
+        return Ok((StatusCode::NOT_MODIFIED, head).into_response());
+    }
     Ok((head, file.bytes).into_response())
 }
 

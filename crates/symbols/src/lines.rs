@@ -195,7 +195,7 @@ fn text(unit: &UnitRef<Bytes>, value: gimli::AttributeValue<Bytes>) -> Option<St
 }
 
 /// The path of a file of a line table: directory of the compilation, directory, name.
-fn path_of(unit: &DebugUnit, file: u32) -> String {
+pub(crate) fn path_of(unit: &DebugUnit, file: u32) -> String {
     let unit = unit.line_unit();
     let header: Option<&LineProgramHeader<Bytes>> =
         unit.unit.line_program.as_ref().map(|program| program.header());

@@ -1,4 +1,4 @@
-//! The options of `retro serve`.
+//! The options of `retro serve` and `retro ui`.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -52,6 +52,59 @@ pub struct ServeOptions {
     /// Look for source files here, by the last parts of their paths; may be given several times
     #[arg(long, value_name = "DIR")]
     pub source_dir: Vec<PathBuf>,
+}
+
+const UI_EXAMPLES: &str = "\
+Examples:
+  retro ui                                  look at the latest recording in a browser
+  retro ui gzip-3 --source-dir ~/src/gzip   another one, with sources that have moved
+  retro ui --no-browser --listen 127.0.0.1:7777
+                                            only print the address; from elsewhere: ssh -L 7777:127.0.0.1:7777 HOST
+
+The page opens where the run crashed or ended. Its address, which is printed, has a token in it that opens the recording to
+whoever knows it: give it to nobody. The page is part of this program and loads nothing from elsewhere.
+
+What is noted in the page is saved beside the recording, in notebook.json; the recording itself is never changed.
+SIGINT or SIGTERM stops it; the exit status is then 0.";
+
+/// Options of `retro ui`.
+#[derive(Debug, Args)]
+#[command(after_help = UI_EXAMPLES)]
+pub struct UiOptions {
+    /// The recording: a path, or a name from `retro ls`; the latest if left out
+    #[arg(value_name = "REC")]
+    pub recording: Option<OsString>,
+
+    /// The address of the page; port 0 takes one that is free [default: 127.0.0.1:0]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
+
+    /// Print the address, and start no browser
+    #[arg(long)]
+    pub no_browser: bool,
+
+    /// Where sources are now: paths that begin with OLD begin with NEW here; may be given several times
+    #[arg(long, value_name = "OLD=NEW")]
+    pub source_map: Vec<String>,
+
+    /// Look for source files here, by the last parts of their paths; may be given several times
+    #[arg(long, value_name = "DIR")]
+    pub source_dir: Vec<PathBuf>,
+}
+
+impl UiOptions {
+    /// The same for `retro serve`.
+    pub fn as_serve_options(&self) -> ServeOptions {
+        ServeOptions {
+            recording: self.recording.clone(),
+            socket: None,
+            listen: self.listen,
+            no_token: false,
+            allow_remote: false,
+            source_map: self.source_map.clone(),
+            source_dir: self.source_dir.clone(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -33,9 +33,10 @@ pub(super) fn add(methods: Methods<Run>) -> Methods<Run> {
         )
         .add(
             "symbols.search",
-            "Functions with a text in their names, the most similar first.",
+            "Functions, or variables, with a text in their names, the most similar first.",
             search,
         )
+        .add("symbols.files", "Source files with a text in their names.", files)
         .add("symbols.line", "The code of a source line.", line)
         .add("source.read", "Lines of a source file of the program.", read)
 }
@@ -121,12 +122,15 @@ struct SymbolSearchParams {
     time: Time,
     /// A part of the name; `*` stands for anything.
     text: String,
+    /// Whether global variables are wanted instead of functions.
+    #[serde(default)]
+    variables: bool,
     /// How many: 20 unless given, at most 1000.
     #[schemars(range(min = 1, max = 1000))]
     limit: Option<u32>,
 }
 
-/// A function that was found.
+/// A function or variable that was found.
 #[derive(Debug, Serialize, JsonSchema)]
 struct FoundFunction {
     /// Its full name.
@@ -153,7 +157,7 @@ fn search(
     let symbols = run.symbols();
     let pattern = format!("*{}*", params.text.trim_matches('*'));
     let mut found = symbols.symbol_named(log, time, &pattern);
-    found.retain(|symbol| symbol.is_code);
+    found.retain(|symbol| symbol.is_code != params.variables);
     context.cancel().check()?;
     let rank = |name: &str| {
         let last = name.rsplit("::").next().unwrap_or(name);
@@ -173,6 +177,28 @@ fn search(
         module: symbol.module.path.to_string_lossy().into_owned(),
     });
     Ok(shown.collect())
+}
+
+/// Parameters of `symbols.files`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FilesParams {
+    process: ProcessNumber,
+    time: Time,
+    /// A part of the name, whatever its case.
+    text: String,
+    /// How many: 20 unless given, at most 1000.
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<u32>,
+}
+
+fn files(run: &Run, params: FilesParams, _: &CallContext) -> Answer<Vec<String>> {
+    check_name(&params.text)?;
+    let limit = params.limit.unwrap_or(20);
+    at_most("limit", limit.into(), SEARCH_LIMIT.into())?;
+    let Moment { log, time } = moment(params.process, params.time);
+    run.process(log)?.volume_of(time)?;
+    Ok(run.symbols().source_files(log, time, &params.text, limit as usize))
 }
 
 /// Parameters of `symbols.line`.

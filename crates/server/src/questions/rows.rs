@@ -88,14 +88,14 @@ struct FoundSyscall {
 
 /// The end of a system call.
 #[derive(Debug, Serialize, JsonSchema)]
-struct SyscallEnd {
+pub(super) struct SyscallEnd {
     /// When it is over: the thread's next instruction is next, or another thread's.
     time: Time,
     /// What it returned, in hexadecimal.
-    result: Address,
+    pub result: Address,
     /// The number of the error, if it returned one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<u64>,
+    pub error: Option<u64>,
 }
 
 fn syscalls(
@@ -110,7 +110,7 @@ fn syscalls(
         _ => return Err(invalid("give \"name\" or \"number\", or neither")),
     };
     let found = rows_of(&search, filter(RowClass::Syscall, number))?;
-    let mut ends = Ends { process: Arc::clone(&search.process), known: None };
+    let mut ends = Ends::new(Arc::clone(&search.process));
     search.page(found, |row| {
         let Row::SyscallEnter { number, args } = row.row else { return Err(damaged()) };
         Ok(FoundSyscall {
@@ -139,13 +139,21 @@ fn damaged() -> crate::service::MethodError {
 }
 
 /// Finds ends of system calls, keeping the rows of the window that it looked at last.
-struct Ends {
+pub(super) struct Ends {
     process: Arc<Process>,
     known: Option<((usize, u32), Vec<TimedRow>)>,
 }
 
 impl Ends {
-    fn end_of(&mut self, enter: &TimedRow, context: &CallContext) -> Answer<Option<SyscallEnd>> {
+    pub fn new(process: Arc<Process>) -> Ends {
+        Ends { process, known: None }
+    }
+
+    pub fn end_of(
+        &mut self,
+        enter: &TimedRow,
+        context: &CallContext,
+    ) -> Answer<Option<SyscallEnd>> {
         let (mut volume, index) = self.process.volume_of(enter.number().max(self.process.start))?;
         let mut window = index.window_of(enter.number());
         let mut has_begun = false;

@@ -42,6 +42,10 @@ fn examples(ledger: &Recorded) -> Vec<(&'static str, Value)> {
         accounts["text"].as_str().unwrap().split(' ').find(|word| word.starts_with("0x"));
     let accounts = accounts.unwrap().to_owned();
     let end = ledger.end();
+    let note = json!({
+        "process": 0, "time": inside, "title": "accounts[1].balance", "place": "transfer at ledger.c:47",
+        "text": "below zero from here on", "is_kept": true,
+    });
     let at = |time: u64, mut others: Value| {
         others["process"] = json!(0);
         others["time"] = json!(time);
@@ -50,6 +54,8 @@ fn examples(ledger: &Recorded) -> Vec<(&'static str, Value)> {
     vec![
         ("run.info", json!({})),
         ("process.list", json!({ "limit": 1 })),
+        ("run.activity", json!({ "process": 0, "parts": 4 })),
+        ("thread.names", json!({ "process": 0 })),
         ("threads", at(inside, json!({}))),
         ("registers", at(inside, json!({}))),
         ("memory.read", at(end, json!({ "address": accounts, "length": 48 }))),
@@ -61,6 +67,7 @@ fn examples(ledger: &Recorded) -> Vec<(&'static str, Value)> {
         ("expand", at(inside, json!({ "expression": "accounts", "path": [1] }))),
         ("symbols.functions", at(0, json!({ "name": "transfer" }))),
         ("symbols.search", at(0, json!({ "text": "al", "limit": 2 }))),
+        ("symbols.files", at(0, json!({ "text": "ledger" }))),
         ("symbols.line", at(0, json!({ "file": "ledger.c", "line": 47 }))),
         ("source.read", at(0, json!({ "path": "ledger.c", "first": 45, "count": 3 }))),
         (
@@ -82,6 +89,7 @@ fn examples(ledger: &Recorded) -> Vec<(&'static str, Value)> {
         ("locate.threads", at(0, json!({ "event": "end" }))),
         ("locate.forks", at(0, json!({}))),
         ("call.return_of", at(first - 1, json!({}))),
+        ("call.lines", at(inside, json!({}))),
         ("call.call_of", at(ledger_return(ledger), json!({}))),
         ("call.enclosing", at(inside, json!({}))),
         ("call.end", at(inside, json!({}))),
@@ -92,6 +100,11 @@ fn examples(ledger: &Recorded) -> Vec<(&'static str, Value)> {
             at(end, json!({ "query": "end backward store accounts[1].balance where newval < 0" })),
         ),
         ("disassemble", at(inside, json!({ "before": 2, "count": 3 }))),
+        ("executions.count", at(inside, json!({ "function": "transfer" }))),
+        ("lines.counts", at(inside, json!({ "file": "ledger.c", "first": 45, "count": 5 }))),
+        ("locate.output", at(0, json!({}))),
+        ("notebook.read", json!({})),
+        ("notebook.write", json!({ "revision": 0, "notes": [note] })),
     ]
 }
 

@@ -14,6 +14,7 @@ mod hostile_questions;
 mod http;
 mod lines;
 mod load;
+mod overview;
 mod published_schema;
 mod scheduling;
 mod stopping;

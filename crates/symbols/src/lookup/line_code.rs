@@ -1,6 +1,6 @@
 //! The code of lines.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use std::{mem, thread};
 
 use crate::debug_info::{DebugInfo, DebugUnit, ScopeKind};
-use crate::lines::{Row, Source, Table, files_of};
+use crate::lines::{Row, Source, Table, files_of, path_of};
 use crate::object_file::ObjectFile;
 use crate::place::Module;
 use crate::symbols::Symbols;
@@ -21,6 +21,9 @@ const ROWS_LIMIT: usize = 1 << 14;
 
 /// Rows of one line without a gap.
 const NEIGHBOURS: usize = 256;
+
+/// How long files may be searched for by parts of their names.
+const FILES_LIMIT: Duration = Duration::from_secs(3);
 
 /// How long the functions may be searched for that a line is in.
 const SEARCH_LIMIT: Duration = Duration::from_secs(5);
@@ -58,10 +61,35 @@ pub struct LineRange {
 impl Symbols {
     /// The code of a line of a file, which is given by the last parts of its path, in all that is mapped at a time.
     pub fn code_of_line(&self, log: u64, time: u64, file: &str, line: u32) -> Vec<LineCode> {
+        let mut found = self
+            .code_in_modules(log, time, |object, module| object.code_of_line(module, file, line));
+        // The nearest line counts, whichever module has it.
+        let nearest = found.iter().map(|code| code.source.line).min();
+        found.retain(|code| Some(code.source.line) == nearest);
+        found
+    }
+
+    /// The code of some lines of a file, of those that have any.
+    pub fn code_of_lines(
+        &self,
+        log: u64,
+        time: u64,
+        file: &str,
+        lines: Range<u32>,
+    ) -> Vec<LineCode> {
+        self.code_in_modules(log, time, |object, module| object.code_of_lines(module, file, &lines))
+    }
+
+    fn code_in_modules(
+        &self,
+        log: u64,
+        time: u64,
+        find: impl Fn(&ObjectFile, &Arc<Module>) -> Vec<LineCode>,
+    ) -> Vec<LineCode> {
         let mut found: Vec<LineCode> = Vec::new();
         for loaded in self.modules_at(log, time) {
             let Some(object) = &loaded.file else { continue };
-            for mut code in object.code_of_line(&loaded.module, file, line) {
+            for mut code in find(object, &loaded.module) {
                 let shift = |address: &mut u64| *address = address.wrapping_add(loaded.bias);
                 code.entries.iter_mut().for_each(shift);
                 for range in &mut code.ranges {
@@ -71,10 +99,30 @@ impl Symbols {
                 found.push(code);
             }
         }
-        // The nearest line counts, whichever module has it.
-        let nearest = found.iter().map(|code| code.source.line).min();
-        found.retain(|code| Some(code.source.line) == nearest);
         found
+    }
+
+    /// Paths of source files with a text in their last part, whatever the case, in all that is mapped at a time: at most
+    /// so many, sorted.
+    pub fn source_files(&self, log: u64, time: u64, text: &str, limit: usize) -> Vec<String> {
+        let deadline = Instant::now() + FILES_LIMIT;
+        let text = text.to_lowercase();
+        let mut found = BTreeSet::new();
+        for loaded in self.modules_at(log, time) {
+            let Some(info) = loaded.file.as_ref().and_then(|file| file.debug_info()) else {
+                continue;
+            };
+            for number in 0..info.unit_count() {
+                if found.len() >= limit || Instant::now() > deadline {
+                    break;
+                }
+                let Some(unit) = info.unit_once(number) else { continue };
+                let names = files_of(&unit).into_iter();
+                let fit = names.filter(|(_, name)| name.to_lowercase().contains(&text));
+                found.extend(fit.map(|(file, _)| path_of(&unit, file)));
+            }
+        }
+        found.into_iter().take(limit).collect()
     }
 
     /// The source line of an address at a time.
@@ -95,20 +143,7 @@ impl Symbols {
 
 impl ObjectFile {
     fn code_of_line(&self, module: &Arc<Module>, file: &str, line: u32) -> Vec<LineCode> {
-        let Some(info) = self.debug_info() else { return Vec::new() };
-        let wanted = path_components(file);
-        let Some(name) = wanted.last() else { return Vec::new() };
-        let mut near: Vec<(Arc<DebugUnit>, Arc<Table>, Vec<Row>)> = Vec::new();
-        for (unit, numbers) in self.file_names().units_with(info, name) {
-            let table = self.lines().table(&unit);
-            let is_file = |number: &u32| is_path(&table.path(&unit, *number), file, &wanted);
-            let numbers: Vec<u32> = numbers.into_iter().filter(is_file).collect();
-            let rows: Vec<Row> = (table.rows().iter().chain(table.empty_rows()))
-                .filter(|row| row.line >= line && row.line != 0 && numbers.contains(&row.file))
-                .copied()
-                .collect();
-            near.push((unit, table, rows));
-        }
+        let near = self.rows_of_file(file, &(line..u32::MAX));
         let statements = near.iter().flat_map(|(.., rows)| rows).filter(|row| row.is_statement);
         let Some(nearest) = statements.map(|row| row.line).min() else { return Vec::new() };
         let mut found = Vec::new();
@@ -116,6 +151,45 @@ impl ObjectFile {
             rows.retain(|row| row.line == nearest);
             rows.truncate(ROWS_LIMIT);
             self.group_by_function(&unit, &table, &rows, module, nearest == line, &mut found);
+        }
+        found
+    }
+
+    fn code_of_lines(&self, module: &Arc<Module>, file: &str, lines: &Range<u32>) -> Vec<LineCode> {
+        let mut found = Vec::new();
+        for (unit, table, rows) in self.rows_of_file(file, lines) {
+            let mut by_line: BTreeMap<u32, Vec<Row>> = BTreeMap::new();
+            for row in rows {
+                by_line.entry(row.line).or_default().push(row);
+            }
+            for mut rows in by_line.into_values() {
+                rows.truncate(ROWS_LIMIT);
+                self.group_by_function(&unit, &table, &rows, module, true, &mut found);
+            }
+        }
+        found
+    }
+
+    /// The rows of some lines of a file, unit by unit.
+    fn rows_of_file(
+        &self,
+        file: &str,
+        lines: &Range<u32>,
+    ) -> Vec<(Arc<DebugUnit>, Arc<Table>, Vec<Row>)> {
+        let Some(info) = self.debug_info() else { return Vec::new() };
+        let wanted = path_components(file);
+        let Some(name) = wanted.last() else { return Vec::new() };
+        let mut found = Vec::new();
+        for (unit, numbers) in self.file_names().units_with(info, name) {
+            let table = self.lines().table(&unit);
+            let is_file = |number: &u32| is_path(&table.path(&unit, *number), file, &wanted);
+            let numbers: Vec<u32> = numbers.into_iter().filter(is_file).collect();
+            let is_wanted = |row: &&Row| {
+                row.line != 0 && lines.contains(&row.line) && numbers.contains(&row.file)
+            };
+            let all = table.rows().iter().chain(table.empty_rows());
+            let rows: Vec<Row> = all.filter(is_wanted).copied().collect();
+            found.push((unit, table, rows));
         }
         found
     }

@@ -1,0 +1,225 @@
+// @ts-check
+// Data: watch expressions, locals and parameters of the frame. Every value says when it was last written; a click goes there.
+
+import { h, button } from "../dom.js";
+import { Pane } from "../pane.js";
+import { VirtualList, cell } from "../virtual-list.js";
+import { count, placeText } from "../format.js";
+import { ValueTree } from "./values.js";
+
+/** Values up to this size are asked for their last write at once; larger ones when they are clicked. */
+const SMALL = 64;
+
+export class DataPane extends Pane {
+  /** @param {import("../main.js").App} app */
+  constructor(app) {
+    super(app.api, "data", "Data");
+    this.app = app;
+    this.tree = new ValueTree();
+    /** @type {string[]} */
+    this.watches = JSON.parse(sessionStorage.getItem("watches") ?? "[]");
+    /** @type {(import("./values.js").ValueRow | {section: string})[]} */
+    this.rows = [];
+    /** @type {Map<string, any>} */
+    this.writes = new Map();
+    const input = /** @type {HTMLInputElement} */ (
+      h("input", { id: "watch", type: "text", placeholder: "Watch an expression", "aria-label": "Watch an expression", autocomplete: "off", spellcheck: "false" })
+    );
+    input.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || !input.value.trim()) return;
+      this.watch(input.value.trim());
+      input.value = "";
+    });
+    this.input = input;
+    this.tools.append(input);
+    this.list = new VirtualList({
+      label: "Variables. Enter goes to the last write, right and left unfold, h shows the history, x the memory, w watches, Delete removes a watch",
+      class: "data-list code",
+      role: "treegrid",
+      rowHeight: 21,
+      render: (index, row) => this.render(index, row),
+      onActivate: (index) => this.activate(index),
+      onKey: (index, event) => this.key(index, event),
+    });
+    this.body.append(this.list.element);
+  }
+
+  /** @param {{timeMoved: boolean}} change */
+  update(change) {
+    if (change.timeMoved) this.tree.moved();
+    this.reload();
+  }
+
+  reload() {
+    const at = this.app.here.inFrame();
+    this.load(async (ask) => {
+      const watched = Promise.all(
+        this.watches.map(async (expression) => {
+          try {
+            return this.tree.rowsOf(ask, at, expression, await ask("evaluate", { ...at, expression }), true);
+          } catch (error) {
+            if (!("code" in /** @type {any} */ (error))) throw error;
+            const text = /** @type {Error} */ (error).message;
+            return [{ key: `w:${expression}/`, root: expression, path: [], depth: 0, expression, isWatch: true, isChanged: false, isError: true, canExpand: false, isExpanded: false, node: { name: expression, type: "", text, part_count: 0 } }];
+          }
+        }),
+      );
+      const locals = ask("locals", at).then((list) =>
+        Promise.all(
+          list
+            .filter((/** @type {any} */ local) => !local.is_shadowed)
+            .map((/** @type {any} */ local) => this.tree.rowsOf(ask, at, local.value.name, local.value, false)),
+        ),
+      );
+      const [watchRows, localRows] = await Promise.all([watched, locals]);
+      this.rows = [];
+      if (watchRows.length) this.rows.push({ section: "Watched" }, ...watchRows.flat());
+      this.rows.push({ section: localRows.length ? "Locals" : "No variables here" }, ...localRows.flat());
+      const active = this.list.active;
+      this.list.setCount(this.rows.length);
+      if (active >= 0) this.list.setActive(active);
+      await this.askForWrites(ask);
+    });
+  }
+
+  /**
+   * When each value was last written.
+   * @param {import("../pane.js").Ask} ask
+   */
+  async askForWrites(ask) {
+    const at = this.app.here.at();
+    this.writes = new Map();
+    const small = this.rows.filter((row) => "node" in row && row.node.address && (row.node.size ?? 0) > 0 && /** @type {number} */ (row.node.size) <= SMALL);
+    await Promise.all(
+      small.slice(0, 60).map(async (row) => {
+        if (!("node" in row)) return;
+        const params = { ...at, direction: "backward", address: row.node.address, length: row.node.size, limit: 1 };
+        const page = await ask("locate.writes", params).catch((error) => {
+          if ("code" in error) return { items: [] };
+          throw error;
+        });
+        this.writes.set(row.key, page.items[0] ?? null);
+      }),
+    );
+    this.list.refresh();
+  }
+
+  /**
+   * @param {number} index
+   * @param {HTMLElement} row
+   */
+  render(index, row) {
+    const entry = this.rows[index];
+    if ("section" in entry) {
+      row.classList.add("section");
+      row.append(cell("grow", entry.section));
+      return;
+    }
+    row.setAttribute("aria-level", String(entry.depth + 1));
+    row.classList.toggle("changed", entry.isChanged);
+    row.classList.toggle("error", entry.isError === true);
+    if (entry.more) {
+      row.append(indent(entry.depth), cell("grow", button(`${count(entry.more)} more`, "Show more parts", () => this.activate(index), { class: "link", tabindex: -1 })));
+      return;
+    }
+    if (entry.canExpand) row.setAttribute("aria-expanded", String(entry.isExpanded));
+    const toggle = entry.canExpand
+      ? button(entry.isExpanded ? "▾" : "▸", `${entry.isExpanded ? "Fold" : "Unfold"} ${entry.expression}`, () => this.toggle(index), { class: "toggle", tabindex: -1 })
+      : h("span", { class: "toggle" });
+    const { node } = entry;
+    const write = this.writes.get(entry.key);
+    const when = write ? `${count(write.time)}` : write === null ? "never" : "";
+    row.append(
+      indent(entry.depth, toggle),
+      cell("name", node.name || "…"),
+      cell(
+        "value grow",
+        entry.isError
+          ? node.text
+          : button(node.text, `${entry.expression} = ${node.text}. Go to its last write`, () => this.activate(index), { class: "value-button", tabindex: -1 }),
+        entry.isChanged && h("span", { class: "hidden-label" }, " changed"),
+      ),
+      cell("type quiet", node.type),
+      cell("time", write ? button(when, `Last written at ${when} by ${placeText(write.pc)}. Go there`, () => this.activate(index), { class: "link", tabindex: -1 }) : when),
+      cell(
+        "actions",
+        node.address && button("hist", `History of ${entry.expression}`, () => this.history(index), { class: "icon", tabindex: -1 }),
+        node.address && button("hex", `Memory of ${entry.expression}`, () => this.app.memory.open(/** @type {string} */ (node.address), entry.expression, node.size ?? 1), { class: "icon", tabindex: -1 }),
+        entry.isWatch && entry.path.length === 0 && button("×", `Stop watching ${entry.expression}`, () => this.unwatch(entry.root), { class: "icon", tabindex: -1 }),
+      ),
+    );
+    row.title = `${entry.expression}: ${node.type}${node.address ? ` at ${node.address}` : " in a register"}`;
+  }
+
+  /** @param {number} index */
+  activate(index) {
+    const row = this.rows[index];
+    if (!row || "section" in row || row.isError) return;
+    if (row.more) {
+      this.tree.showMore(row);
+      this.reload();
+      return;
+    }
+    this.app.follow({ expression: row.expression, text: row.node.text, address: row.node.address, size: row.node.size });
+  }
+
+  /** @param {number} index */
+  toggle(index) {
+    const row = this.rows[index];
+    if (!row || "section" in row || !row.canExpand) return;
+    this.tree.toggle(row);
+    this.reload();
+  }
+
+  /** @param {number} index */
+  history(index) {
+    const row = this.rows[index];
+    if ("section" in row || !row.node.address) return;
+    this.app.history.open({ expression: row.expression, address: row.node.address, size: row.node.size ?? 1, type: row.node.type });
+  }
+
+  /**
+   * @param {number} index
+   * @param {KeyboardEvent} event
+   */
+  key(index, event) {
+    const row = this.rows[index];
+    if (!row || "section" in row) return false;
+    const isOpen = row.isExpanded;
+    if (event.key === "ArrowRight" && row.canExpand && !isOpen) this.toggle(index);
+    else if (event.key === "ArrowLeft" && isOpen) this.toggle(index);
+    else if (event.key === "h") this.history(index);
+    else if (event.key === "x" && row.node.address) this.app.memory.open(row.node.address, row.expression, row.node.size ?? 1);
+    else if (event.key === "w") this.watch(row.expression);
+    else if (event.key === "Delete" && row.isWatch) this.unwatch(row.root);
+    else return false;
+    return true;
+  }
+
+  /** @param {string} expression */
+  watch(expression) {
+    if (!this.watches.includes(expression)) this.watches.push(expression);
+    this.keep();
+  }
+
+  /** @param {string} expression */
+  unwatch(expression) {
+    this.watches = this.watches.filter((other) => other !== expression);
+    this.keep();
+  }
+
+  keep() {
+    sessionStorage.setItem("watches", JSON.stringify(this.watches));
+    this.reload();
+  }
+}
+
+/**
+ * @param {number} depth
+ * @param {...Node} children
+ */
+function indent(depth, ...children) {
+  const element = cell("indent", ...children);
+  element.style.paddingLeft = `${depth * 14}px`;
+  return element;
+}

@@ -1,0 +1,226 @@
+// @ts-check
+// The source: the current line, the lines that this invocation of the function executed, how often each was executed in the run. Pointing at a
+// name shows its value; a click on a line lists all its executions.
+
+import { h, button } from "../dom.js";
+import { Pane } from "../pane.js";
+import { VirtualList, cell } from "../virtual-list.js";
+import { baseName, count, shortCount } from "../format.js";
+import { expressionAt } from "../expressions.js";
+
+const HOVER_AFTER = 150;
+
+export class SourcePane extends Pane {
+  /** @param {import("../main.js").App} app */
+  constructor(app) {
+    super(app.api, "source", "Source");
+    this.app = app;
+    this.path = "";
+    /** The file, as it is asked for: somebody may look at another one than that of the frame. */
+    this.chosen = "";
+    /** @type {string[]} */
+    this.lines = [];
+    /** @type {Map<number, {before: number, total: number}>} */
+    this.counts = new Map();
+    /** @type {Map<number, number>} */
+    this.executed = new Map();
+    this.current = 0;
+    this.caller = false;
+    this.list = new VirtualList({
+      label: "Source lines",
+      class: "source-list code",
+      rowHeight: 19,
+      render: (index, row) => this.render(index, row),
+      onActivate: (index) => this.activate(index),
+      onRange: (first, last) => this.countLater(first, last),
+    });
+    this.message = h("div", { class: "empty", hidden: true });
+    this.tip = h("div", { class: "tip", role: "tooltip", hidden: true });
+    this.back = button("Back to the current line", "Back to the current line", () => this.showCurrent(), { hidden: true });
+    this.tools.append(this.back);
+    this.body.append(this.message, this.list.element, this.tip);
+    this.list.element.addEventListener("mousemove", (event) => this.hoverLater(event));
+    this.list.element.addEventListener("mouseleave", () => this.hideTip());
+    this.list.element.addEventListener("scroll", () => this.hideTip());
+  }
+
+  /** @param {any} frame */
+  update(frame) {
+    this.frame = frame;
+    this.hideTip();
+    this.chosen = "";
+    this.show(frame?.source?.path ?? "", frame?.source?.line ?? 0);
+  }
+
+  showCurrent() {
+    this.update(this.frame);
+  }
+
+  /**
+   * Looks at some line of some file, whatever is current.
+   * @param {string} path
+   * @param {number} line
+   */
+  open(path, line) {
+    this.chosen = path;
+    this.show(path, line);
+  }
+
+  /**
+   * @param {string} path
+   * @param {number} line
+   */
+  show(path, line) {
+    const { here } = this.app;
+    const isOther = this.chosen !== "" && this.chosen !== this.frame?.source?.path;
+    this.back.hidden = !isOther;
+    this.load(async (ask) => {
+      if (!path) return this.lack(this.frame ? `There is no source line for ${this.frame.function ?? this.frame.pc}.` : "");
+      if (path !== this.path) {
+        try {
+          const text = await ask("source.read", { ...here.at(), path, count: 10_000 });
+          let lines = text.lines;
+          while (lines.length < text.line_count) {
+            const more = await ask("source.read", { ...here.at(), path, first: lines.length + 1, count: 10_000 });
+            lines = lines.concat(more.lines);
+          }
+          this.path = path;
+          this.lines = lines;
+          this.counts.clear();
+          this.heading.textContent = baseName(text.path);
+          this.heading.title = text.found + (text.is_newer ? "\nChanged since the program was built: lines may not match." : "");
+          this.root.classList.toggle("newer", text.is_newer);
+        } catch (error) {
+          this.lack(/** @type {Error} */ (error).message);
+          this.path = "";
+          throw error;
+        }
+      }
+      this.message.hidden = true;
+      this.list.element.hidden = false;
+      this.current = isOther ? 0 : line;
+      this.caller = here.now.frame > 0;
+      this.countedAt = -1;
+      if (!isOther) this.executed = new Map();
+      this.list.setCount(this.lines.length);
+      this.list.setActive(line - 1, "nearest");
+      if (line - 1 < this.list.firstVisible() + 3 || line - 1 > this.list.firstVisible() + this.list.visibleRows() - 4) {
+        this.list.show(line - 1, "center");
+      }
+      const counting = this.countNow(ask);
+      const invocation = await ask("call.lines", here.inFrame());
+      const own = (invocation?.lines ?? []).filter((/** @type {any} */ entry) => entry.path === path);
+      this.executed = new Map(own.map((/** @type {any} */ entry) => [entry.line, entry.count]));
+      this.list.refresh();
+      await counting;
+    });
+  }
+
+  /** @param {string} why */
+  lack(why) {
+    this.heading.textContent = "Source";
+    this.message.textContent = why;
+    this.message.hidden = false;
+    this.list.element.hidden = true;
+  }
+
+  /**
+   * Counts of the lines that can be seen, once scrolling has come to rest.
+   * @param {number} first
+   * @param {number} last
+   */
+  countLater(first, last) {
+    this.range = [first, last];
+    clearTimeout(this.countTimer);
+    this.countTimer = setTimeout(() => {
+      if (!this.running && this.path && this.lacksCounts()) this.countNow((method, params) => this.api.ask(method, params)).catch(() => {});
+    }, 60);
+  }
+
+  lacksCounts() {
+    const [first, last] = this.range ?? [0, 0];
+    return this.countedAt !== this.app.here.now.time || first < this.countedFrom || last > this.countedTo;
+  }
+
+  /** @param {import("../pane.js").Ask} ask */
+  async countNow(ask) {
+    const { here } = this.app;
+    const [first, last] = this.range ?? [0, 100];
+    const from = Math.max(1, first - 100);
+    const size = Math.min(2000, last - first + 250);
+    const time = here.now.time;
+    const path = this.path;
+    const counts = await ask("lines.counts", { ...here.at(), file: path, first: from, count: size });
+    if (path !== this.path || time !== here.now.time) return;
+    this.countedAt = time;
+    this.countedFrom = from - 1;
+    this.countedTo = from + size - 1;
+    for (const entry of counts) this.counts.set(entry.line, entry);
+    this.list.refresh();
+  }
+
+  /**
+   * @param {number} index
+   * @param {HTMLElement} row
+   */
+  render(index, row) {
+    const line = index + 1;
+    const counts = this.counts.get(line);
+    const executed = this.executed.get(line);
+    row.classList.toggle("current", line === this.current);
+    row.classList.toggle("caller", line === this.current && this.caller);
+    row.classList.toggle("executed", executed !== undefined);
+    row.classList.toggle("never", counts !== undefined && counts.total === 0);
+    if (line === this.current) row.setAttribute("aria-current", "true");
+    const shown = counts && counts.total > 0 ? shortCount(counts.total) : "";
+    const times = counts ? `executed ${count(counts.total)} times, ${count(counts.before)} of them before now` : "";
+    const here = executed !== undefined ? `, ${count(executed)} times in this call` : "";
+    row.append(
+      cell("line-number", String(line)),
+      cell("count", times && h("span", { title: times + here, "aria-label": times + here, role: "img" }, shown)),
+      cell("text", this.lines[index]),
+    );
+  }
+
+  /** @param {number} index */
+  activate(index) {
+    this.app.table.showLine(this.path, index + 1);
+  }
+
+  /** @param {MouseEvent} event */
+  hoverLater(event) {
+    clearTimeout(this.hoverTimer);
+    this.hoverTimer = setTimeout(() => this.hover(event), HOVER_AFTER);
+  }
+
+  /** @param {MouseEvent} event */
+  async hover(event) {
+    const target = /** @type {HTMLElement} */ (event.target);
+    const text = /** @type {HTMLElement | null} */ (target.closest?.(".text"));
+    const range = text && document.caretRangeFromPoint?.(event.clientX, event.clientY);
+    if (!text || !range || range.startContainer.parentNode !== text) return this.hideTip();
+    const expression = expressionAt(text.textContent ?? "", range.startOffset);
+    if (!expression) return this.hideTip();
+    if (expression === this.tipExpression) return;
+    this.tipExpression = expression;
+    this.hovering?.abort();
+    this.hovering = new AbortController();
+    try {
+      const value = await this.api.ask("evaluate", { ...this.app.here.inFrame(), expression }, { signal: this.hovering.signal });
+      this.tip.textContent = `${expression} = ${value.text}`;
+      this.tip.hidden = false;
+      const box = this.body.getBoundingClientRect();
+      this.tip.style.left = `${Math.min(event.clientX - box.left, box.width - 40)}px`;
+      this.tip.style.top = `${event.clientY - box.top + 16}px`;
+    } catch {
+      this.hideTip();
+    }
+  }
+
+  hideTip() {
+    clearTimeout(this.hoverTimer);
+    this.hovering?.abort();
+    this.tip.hidden = true;
+    this.tipExpression = "";
+  }
+}

@@ -1,0 +1,70 @@
+// Builds the guests, records them and serves them: real recordings, by the command that users run. Everything is in one temporary directory,
+// and ends with the tests.
+
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
+
+/** The command under test. */
+export function retroPath() {
+  if (process.env.RETRO) return process.env.RETRO;
+  const target = process.env.CARGO_TARGET_DIR ?? path.join(root, "target");
+  const built = ["debug", "release"].map((profile) => path.join(target, profile, "retro")).filter((file) => fs.existsSync(file));
+  if (!built.length) throw new Error("build retro first: cargo build");
+  return built[0];
+}
+
+/** A name for a source file that a page must not take for markup. */
+const HOSTILE_NAME = "<img src=x onerror=window.hacked=1>.c";
+
+const GUESTS = {
+  ledger: (directory) => ["cc", ["-g", "-O1", "-o", path.join(directory, "ledger"), path.join(root, "examples/ledger.c")]],
+  shapes: (directory) => ["g++", ["-g", "-O0", "-o", path.join(directory, "shapes"), path.join(root, "ui/tests/guests/shapes.cpp")]],
+  workers: (directory) => ["rustc", ["-g", "-C", "opt-level=0", "-o", path.join(directory, "workers"), path.join(root, "ui/tests/guests/workers.rs")]],
+  many: (directory) => ["cc", ["-g", "-O1", "-o", path.join(directory, "many"), path.join(root, "ui/tests/guests/many.c")]],
+  hostile: (directory) => {
+    const source = path.join(directory, HOSTILE_NAME);
+    fs.copyFileSync(path.join(root, "ui/tests/guests/hostile.c"), source);
+    return ["cc", ["-g", "-O0", "-o", path.join(directory, "hostile"), source]];
+  },
+};
+
+/**
+ * Records guests and starts a server for each.
+ * @param {string[]} names
+ */
+export async function serve(names = Object.keys(GUESTS)) {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), "retro-ui-tests-"));
+  const environment = { ...process.env, RETRO_DIR: path.join(directory, "recordings") };
+  const retro = retroPath();
+  const servers = [];
+  /** @type {Record<string, string>} */
+  const pages = {};
+  for (const name of names) {
+    const [compiler, options] = GUESTS[name](directory);
+    execFileSync(compiler, options, { cwd: directory, stdio: "inherit" });
+    // Some are meant to crash: what counts is the recording.
+    spawnSync(retro, ["record", "--quiet", "--name", name, "--", `./${name}`], { cwd: directory, env: environment, stdio: "ignore" });
+    const recording = fs.readdirSync(environment.RETRO_DIR).find((entry) => entry.startsWith(`${name}-`));
+    const server = spawn(retro, ["ui", "--no-browser", recording], { cwd: directory, env: environment, stdio: ["ignore", "pipe", "inherit"] });
+    servers.push(server);
+    pages[name] = await new Promise((resolve, reject) => {
+      let text = "";
+      server.stdout.on("data", (data) => {
+        text += data;
+        const found = /^page: (\S+)$/m.exec(text);
+        if (found) resolve(found[1]);
+      });
+      server.on("exit", () => reject(new Error(`retro ui ${recording} ended: ${text}`)));
+    });
+  }
+  const stop = () => {
+    for (const server of servers) server.kill("SIGTERM");
+    fs.rmSync(directory, { recursive: true, force: true });
+  };
+  return { pages, stop, directory, store: environment.RETRO_DIR };
+}
