@@ -64,6 +64,7 @@ struct ExecutionCount {
 
 fn count(run: &Run, params: CountParams, context: &CallContext) -> Answer<ExecutionCount> {
     let now = moment(params.process, params.time);
+    run.process(now.log)?.volume_of(now.time)?;
     let target = Target {
         address: params.address,
         function: params.function.as_deref(),
@@ -87,7 +88,6 @@ fn counts(
     context: &CallContext,
 ) -> Answer<Vec<(u64, u64)>> {
     let process = run.process(now.log)?;
-    process.check_time(now.time)?;
     let end = Moment { time: process.end, ..now };
     let cancel = context.cancel().flag();
     let before = run.counts_before(now, addresses, cancel)?;
@@ -130,6 +130,7 @@ fn line_counts(
     let lines = params.count.unwrap_or(200);
     at_most("count", lines.into(), LINES_LIMIT.into())?;
     let now = moment(params.process, params.time);
+    run.process(now.log)?.volume_of(now.time)?;
     let range = params.first..params.first.saturating_add(lines);
     let code: Vec<LineCode> = run.symbols().code_of_lines(now.log, now.time, &params.file, range);
     let mut of_lines: BTreeMap<u32, Vec<u64>> = BTreeMap::new();

@@ -177,7 +177,9 @@ fn every_method_refuses_what_is_no_moment() {
                 }
                 "evaluate" | "expand" => json!({ "expression": "total" }),
                 "symbols.functions" => json!({ "name": "sum" }),
-                "symbols.search" => json!({ "text": "sum" }),
+                "symbols.search" | "symbols.files" => json!({ "text": "sum" }),
+                "executions.count" => json!({ "function": "sum" }),
+                "lines.counts" => json!({ "file": "ledger.c", "first": 1 }),
                 "symbols.line" => json!({ "file": "ledger.c", "line": 1 }),
                 "source.read" => json!({ "path": "ledger.c" }),
                 "locate.writes" | "locate.executions" => json!({ "address": "0x403000" }),

@@ -3,6 +3,7 @@
 // name shows its value; a click on a line lists all its executions.
 
 import { h, button } from "../dom.js";
+import { ApiError } from "../api.js";
 import { Pane } from "../pane.js";
 import { VirtualList, cell } from "../virtual-list.js";
 import { baseName, count, shortCount } from "../format.js";
@@ -91,9 +92,9 @@ export class SourcePane extends Pane {
           this.heading.title = text.found + (text.is_newer ? "\nChanged since the program was built: lines may not match." : "");
           this.root.classList.toggle("newer", text.is_newer);
         } catch (error) {
-          this.lack(/** @type {Error} */ (error).message);
+          if (!(error instanceof ApiError)) throw error;
           this.path = "";
-          throw error;
+          return this.lack(error.message);
         }
       }
       this.message.hidden = true;
@@ -119,7 +120,8 @@ export class SourcePane extends Pane {
   /** @param {string} why */
   lack(why) {
     this.heading.textContent = "Source";
-    this.message.textContent = why;
+    const show = button("Show the disassembly", "Show the disassembly (d)", () => this.app.wantDisassembly());
+    this.message.replaceChildren(h("p", {}, why), show);
     this.message.hidden = false;
     this.list.element.hidden = true;
   }

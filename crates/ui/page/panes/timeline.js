@@ -158,7 +158,7 @@ export class TimelinePane extends Pane {
     assignLanes(rows);
     this.rows = rows;
     this.list.setCount(rows.length);
-    this.list.setActive(rows.findIndex((row) => row.kind === "now"));
+    this.list.setActive(rows.findIndex((row) => row.kind === "now"), "center");
     this.app.overview?.draw();
   }
 
