@@ -79,5 +79,7 @@ fn missing() -> Result<Vec<&'static str>> {
     let listed = String::from_utf8_lossy(&listed);
     let installed: Vec<&str> =
         listed.lines().filter_map(|line| line.strip_prefix("ii ")).map(str::trim).collect();
-    Ok(PACKAGES.into_iter().filter(|package| !installed.contains(package)).collect())
+    // Some packages of nodejs bring npm along, and cannot be installed beside Debian's.
+    let npm = (!is_installed("npm")).then_some("npm");
+    Ok(PACKAGES.into_iter().filter(|package| !installed.contains(package)).chain(npm).collect())
 }
