@@ -83,11 +83,16 @@ gdb.execute('tbreak put', to_string=True)
 gdb.execute('reverse-continue', to_string=True)
 gdb.execute('up', to_string=True)
 places = [int(gdb.parse_and_eval('(long)&' + name)) for name in ('global', 'box->value', 'local')]
+span = [int(word) for word in gdb.execute('monitor span', to_string=True).split()]
 def times(command, address, go, delay):
     gdb.execute('%s -l *(long *)%d' % (command, address), to_string=True)
     found = []
-    while 'No more reverse-execution history' not in gdb.execute(go, to_string=True):
-        found.append(int(gdb.parse_and_eval('$_retro_time')) - delay)
+    while True:
+        gdb.execute(go, to_string=True)
+        time = int(gdb.parse_and_eval('$_retro_time'))
+        if time in span:
+            break
+        found.append(time - delay)
     gdb.execute('delete', to_string=True)
     print('stops', command, hex(address), go, *found)
 for address in places:
