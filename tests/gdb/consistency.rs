@@ -83,11 +83,16 @@ gdb.execute('tbreak put', to_string=True)
 gdb.execute('reverse-continue', to_string=True)
 gdb.execute('up', to_string=True)
 places = [int(gdb.parse_and_eval('(long)&' + name)) for name in ('global', 'box->value', 'local')]
+span = [int(word) for word in gdb.execute('monitor span', to_string=True).split()]
 def times(command, address, go, delay):
     gdb.execute('%s -l *(long *)%d' % (command, address), to_string=True)
     found = []
-    while 'No more reverse-execution history' not in gdb.execute(go, to_string=True):
-        found.append(int(gdb.parse_and_eval('$_retro_time')) - delay)
+    while True:
+        gdb.execute(go, to_string=True)
+        time = int(gdb.parse_and_eval('$_retro_time'))
+        if time in span:
+            break
+        found.append(time - delay)
     gdb.execute('delete', to_string=True)
     print('stops', command, hex(address), go, *found)
 for address in places:
@@ -117,4 +122,46 @@ for address in places:
             assert!(!reads.is_empty(), "rwatch {place}");
         }
     }
+}
+
+/// A condition that rarely holds is tried at many hits at once; what it finds is what the program's arithmetic says.
+#[test]
+fn conditions_hold_where_the_arithmetic_says() {
+    if !has_gdb() {
+        return;
+    }
+    let recorded = Recorded::of("crash.c", &["-O0"]);
+    // Amounts of 6 are in the first half alone; the second half has sums that the first has not.
+    let program = "
+span = [int(word) for word in gdb.execute('monitor span', to_string=True).split()]
+def calls():
+    balances = [100, 200, 300, 400]
+    for factor in (7, 5):
+        for i in range(1000):
+            start, end, amount = i % 3, (i + 1) % 3, i % factor
+            yield factor, (*balances[:2], amount)
+            balances[start] -= amount
+            balances[end] += amount
+early = {moment for factor, moment in calls() if factor == 7}
+late = [moment for factor, moment in calls() if factor == 5 and moment not in early]
+def check(condition, expected):
+    def found(go):
+        hits = []
+        while True:
+            gdb.execute(go, to_string=True)
+            if gdb.newest_frame().name() != 'transfer' or int(gdb.parse_and_eval('$_retro_time')) in span:
+                return hits
+            hits.append(tuple(int(gdb.parse_and_eval(name)) for name in ('balances[0]', 'balances[1]', 'amount')))
+    gdb.execute('retro seek end', to_string=True)
+    gdb.execute('break transfer if ' + condition, to_string=True)
+    back = found('reverse-continue')
+    forth = found('continue')
+    gdb.execute('delete', to_string=True)
+    print('same:', back[::-1] == expected, forth == expected, 'some:', len(expected) > 2)
+check('amount == 6', [moment for _, moment in calls() if moment[2] == 6])
+rare = late[0]
+check('balances[0] == %d && balances[1] == %d && amount == %d' % rare, [moment for moment in late if moment == rare])
+";
+    let said = said(&recorded, &[], program);
+    assert_eq!(said.matches("same: True True some: True").count(), 2, "{said}");
 }

@@ -221,8 +221,13 @@ impl Searches<'_> {
             after.take(write);
             return Ok(before != after);
         }
-        if value.bytes.is_none() {
-            value.bytes = Some(read(self.from())?);
+        // Where the view stands there may be no memory yet: it is what the first write finds.
+        let len = point.len.max(1) as usize;
+        if value.bytes.as_ref().is_none_or(|bytes| bytes.len() < len) {
+            value.bytes = Some(read(write.time)?);
+        }
+        if value.bytes.as_ref().is_some_and(|bytes| bytes.len() < len) {
+            return Ok(true);
         }
         let before = value.clone();
         value.take(write);
