@@ -1,4 +1,4 @@
-/* Threads with names that take turns in a fixed order, a thread-local variable, a signal with a handler. */
+/* Threads with names that begin and take turns in a fixed order, a thread-local variable, a signal with a handler. */
 
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -11,6 +11,7 @@ enum { WORKERS = 3, ROUNDS = 50 };
 static __thread int rounds;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t next = PTHREAD_COND_INITIALIZER;
+static long begun;
 static long turn = 1;
 static long shared;
 static volatile sig_atomic_t signals;
@@ -31,12 +32,29 @@ static void add(long value)
     pthread_mutex_unlock(&lock);
 }
 
+static void begin(void)
+{
+    pthread_mutex_lock(&lock);
+    begun++;
+    pthread_cond_broadcast(&next);
+    pthread_mutex_unlock(&lock);
+}
+
+static void await_begun(long count)
+{
+    pthread_mutex_lock(&lock);
+    while (begun != count)
+        pthread_cond_wait(&next, &lock);
+    pthread_mutex_unlock(&lock);
+}
+
 static void *work(void *argument)
 {
     long number = (long)argument;
     char name[16];
     snprintf(name, sizeof name, "worker-%ld", number);
     pthread_setname_np(pthread_self(), name);
+    begin();
     for (int i = 0; i < ROUNDS; i++) {
         rounds++;
         add(number);
@@ -48,9 +66,11 @@ int main(void)
 {
     pthread_t workers[WORKERS];
     signal(SIGUSR1, on_signal);
-    for (long i = 0; i < WORKERS; i++)
-        pthread_create(&workers[i], NULL, work, (void *)(i + 1));
     raise(SIGUSR1);
+    for (long i = 0; i < WORKERS; i++) {
+        pthread_create(&workers[i], NULL, work, (void *)(i + 1));
+        await_begun(i + 1);
+    }
     for (int i = 0; i < WORKERS; i++)
         pthread_join(workers[i], NULL);
     if (write(STDOUT_FILENO, "done\n", 5) != 5)
