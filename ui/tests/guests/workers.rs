@@ -1,4 +1,4 @@
-// Threads with names that add to a shared counter, one of which panics.
+// Threads with names that add to a shared account, one after the other holding its lock.
 use std::sync::{Arc, Mutex};
 use std::thread;
 
