@@ -7,6 +7,7 @@
 //! - gdb takes names with two underscores in lower case for Ada's, and writes `a.b` for `a__b` and `x` for `x.12`.
 //! - `std::string` is `std::basic_string` with its parameters.
 //! - gdb shows a part of a character at the end of a text as `<incomplete sequence \335>`, and loses the character before it.
+//! - An enum of Rust whose bytes are those of none of its variants, because nothing is there yet, is an error to gdb.
 //! - gdb shows a `&str` as text and a `&[T]` as its elements, even if it is asked for members.
 
 /// What a value that the compiler has not kept looks like.
@@ -15,12 +16,16 @@ const LOST: &str = "<optimized out>";
 /// The same, where gdb wanted to show the elements of a slice of Rust.
 const LOST_SLICE: &str = "<error reading variable: value has been optimized out>";
 
+/// What an enum of Rust looks like that has no variant, to gdb and to us.
+const NO_VARIANT: (&str, &str) =
+    ("<error reading variable: Could not find active enum variant>", "<unknown variant>");
+
 /// What gdb shows instead of the elements of a slice of Rust that are in no memory.
 const UNREADABLE_SLICE: &str = " <error reading variable: Cannot access memory at address ";
 
 /// The common form of a value.
 pub fn value(text: &str) -> String {
-    let text = text.replace(LOST_SLICE, LOST);
+    let text = text.replace(LOST_SLICE, LOST).replace(NO_VARIANT.0, NO_VARIANT.1);
     let text = without_ada(&without_braces(&text));
     let text = without_paths(&without_parameters(&text));
     let text = text.replace(" (", "(").replace(" {", "{").replace("const ", "");
