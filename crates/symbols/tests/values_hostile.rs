@@ -193,6 +193,10 @@ fn check(seed: u64, rounds: usize, options: &[&str]) {
     }
 }
 
+/// Types that hold themselves many times are unfolded until the text is long enough, and each time they are read
+/// anew: that takes up to a minute and a half for all variables of a frame.
+const CIRCLES_LIMIT: Duration = Duration::from_secs(240);
+
 /// References of four bytes within a unit, all pointed to a few entries: types that hold themselves, in every way.
 fn check_circles(options: &[&str]) {
     let scene = Scene::new();
@@ -238,11 +242,7 @@ fn check_circles(options: &[&str]) {
         }
         let begin = Instant::now();
         look_at(&scene, round, &damaged, &whole, &[work, work + 40, work + 120]);
-        assert!(
-            begin.elapsed() < Duration::from_secs(20),
-            "round {round} took {:?}",
-            begin.elapsed()
-        );
+        assert!(begin.elapsed() < CIRCLES_LIMIT, "round {round} took {:?}", begin.elapsed());
     }
     assert!(targets.len() > patches.len());
 }
