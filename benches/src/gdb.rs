@@ -15,12 +15,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use retro_gdbserver::Debuggee;
-use retro_query::{Cancel, Direction, Moment, Options, Process, Run};
-use retro_recording::Recording;
+use retro_query::{Cancel, Direction, Moment, Process, Run};
 use serde::Serialize;
 
-use crate::engine::Engine;
-use crate::queries::{Latency, index, latency, longest, milliseconds};
+use crate::queries::{Latency, Opened, latency, milliseconds};
 use crate::random::Random;
 
 /// The moments come from here.
@@ -47,12 +45,7 @@ pub struct Answers {
 
 /// Asks so many requests of each kind.
 pub fn measure(recording: &Path, requests: u32) -> Result<Answers> {
-    let engine = Engine::create()?;
-    index(recording, &engine)?;
-    let start = Instant::now();
-    let options = Options { warm_up: true, ..Options::default() };
-    let run = Run::open(Recording::open(recording)?, engine.path(), options)?;
-    let log = longest(&run)?;
+    let Opened { run, log, start, engine: _engine } = Opened::as_served(recording)?;
     let debuggee = Debuggee::open(run, log)?;
     let end = debuggee.last_time();
     debuggee.get_ready(end)?;

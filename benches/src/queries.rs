@@ -69,14 +69,33 @@ pub fn parse(printed: &[u8]) -> Result<Answers, String> {
     serde_json::from_slice(printed).map_err(|error| format!("prints no figures: {error}"))
 }
 
+/// A recording that is indexed and open.
+pub struct Opened {
+    pub run: Run,
+    /// Of its longest process.
+    pub log: u64,
+    /// When it began to be opened.
+    pub start: Instant,
+    /// What it is replayed with, as long as there is this.
+    pub engine: Engine,
+}
+
+impl Opened {
+    /// Opens a recording as `retro serve` does.
+    pub fn as_served(recording: &Path) -> Result<Opened> {
+        let engine = Engine::create()?;
+        index(recording, &engine)?;
+        let start = Instant::now();
+        let options = Options { warm_up: true, ..Options::default() };
+        let run = Run::open(Recording::open(recording)?, engine.path(), options)?;
+        let log = longest(&run)?;
+        Ok(Opened { run, log, start, engine })
+    }
+}
+
 /// Asks so many questions of each kind.
 pub fn measure(recording: &Path, questions: u32) -> Result<Answers> {
-    let engine = Engine::create()?;
-    index(recording, &engine)?;
-    let start = Instant::now();
-    let options = Options { warm_up: true, ..Options::default() };
-    let run = Run::open(Recording::open(recording)?, engine.path(), options)?;
-    let log = longest(&run)?;
+    let Opened { run, log, start, engine: _engine } = Opened::as_served(recording)?;
     let process = run.process(log)?;
     run.registers(Moment { log, time: process.end / 2 }, None)?;
     let first_answer_ms = milliseconds(start);
@@ -102,7 +121,7 @@ pub fn measure(recording: &Path, questions: u32) -> Result<Answers> {
     Ok(Answers { instructions, questions, first_answer_ms, latencies })
 }
 
-pub fn index(recording: &Path, engine: &Engine) -> Result<()> {
+fn index(recording: &Path, engine: &Engine) -> Result<()> {
     let replayer = retro_replayer::Replayer::open(Recording::open(recording)?, engine.path());
     let directory = retro_index::directory(recording);
     let options = build::Options::default();
@@ -111,7 +130,7 @@ pub fn index(recording: &Path, engine: &Engine) -> Result<()> {
     Ok(())
 }
 
-pub fn longest(run: &Run) -> Result<u64> {
+fn longest(run: &Run) -> Result<u64> {
     let processes = run.recording().processes().iter();
     let longest = processes.max_by_key(|process| process.summary.time);
     Ok(longest.context("the recording has no process")?.summary.log)

@@ -104,6 +104,12 @@ fn normal(text: &str, recording: &Path) -> String {
     let scratch = recording.parent().unwrap().to_string_lossy();
     let mut normal = String::new();
     for line in text.lines() {
+        // Our own words are what they are.
+        if line.starts_with(PROMPT) {
+            normal.push_str(line);
+            normal.push('\n');
+            continue;
+        }
         let line = line.replace(&guests, "").replace(&*scratch, "DIRECTORY");
         // The last word, as the client leaves.
         if line.starts_with("[Inferior 1 (process") {
@@ -191,8 +197,14 @@ fn without_ids(line: &str) -> String {
             let start = from + at + word.len();
             let is_id = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
             let len = normal.as_bytes()[start..].iter().take_while(|byte| is_id(byte)).count();
-            // gdb's own numbers of threads are small, and the same everywhere.
-            if len > 3 {
+            let id = &normal[start..start + len];
+            // gdb's own numbers of threads are the same everywhere: `Thread 2 hit`, `Switching to thread 2`.
+            let is_gdbs = match word {
+                "Thread " => !id.contains('.'),
+                "thread " => normal[..start].ends_with("Switching to thread "),
+                _ => false,
+            };
+            if len > 0 && !is_gdbs {
                 normal.replace_range(start..start + len, "…");
             }
             from = start;

@@ -30,13 +30,7 @@ impl Moment for MomentView<'_> {
     }
 
     fn read(&self, address: u64, buffer: &mut [u8]) -> bool {
-        match self.state.read(address, buffer.len() as u64) {
-            Ok(bytes) if bytes.len() == buffer.len() => {
-                buffer.copy_from_slice(&bytes);
-                true
-            }
-            _ => false,
-        }
+        self.state.fill(address, buffer)
     }
 }
 

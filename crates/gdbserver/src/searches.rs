@@ -192,12 +192,7 @@ impl Searches<'_> {
         let writes = run.writes(from, self.course.direction, memory, cancel)?;
         for write in writes.until(nearest.time) {
             let write = write?;
-            let time = if self.is_forward() { write.time + 1 } else { write.time };
-            let reason = Reason::Watchpoint(point.kind, point.address);
-            let stop = Stop { time, thread: write.thread, reason };
-            if !self.comes_first(&stop, nearest) {
-                break;
-            }
+            let Some(stop) = self.stop_at(point, write.time, write.thread, nearest) else { break };
             let changes = match point.kind {
                 PointKind::Access => true,
                 _ => self.changes(point, &mut value, &write)?,
@@ -207,6 +202,13 @@ impl Searches<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// Where the instruction with a number stops that touches watched memory; none if something else stops before.
+    fn stop_at(&self, point: &Point, number: u64, thread: u32, nearest: &Stop) -> Option<Stop> {
+        let time = if self.is_forward() { number + 1 } else { number };
+        let stop = Stop { time, thread, reason: Reason::Watchpoint(point.kind, point.address) };
+        self.comes_first(&stop, nearest).then_some(stop)
     }
 
     /// Whether a write makes watched memory another than it was.
@@ -271,12 +273,9 @@ impl Searches<'_> {
             let reads = run.reads(from, self.course.direction, memory, cancel)?;
             for read in reads.until(nearest.time) {
                 let read = read?;
-                let time = if self.is_forward() { read.time + 1 } else { read.time };
-                let reason = Reason::Watchpoint(point.kind, point.address);
-                let stop = Stop { time, thread: read.thread, reason };
-                if !self.comes_first(&stop, nearest) {
+                let Some(stop) = self.stop_at(point, read.time, read.thread, nearest) else {
                     break;
-                }
+                };
                 if self.counts(read.thread) {
                     found = Some(stop);
                     break;
@@ -297,15 +296,7 @@ struct Watched {
 impl Watched {
     /// Takes what a write leaves there.
     fn take(&mut self, write: &Write) {
-        let Some(bytes) = &mut self.bytes else { return };
-        for (byte, address) in bytes.iter_mut().zip(self.address..) {
-            let written = address
-                .checked_sub(write.address)
-                .and_then(|at| write.value.get(usize::try_from(at).ok()?));
-            if let Some(&written) = written {
-                *byte = written;
-            }
-        }
+        self.bytes = self.bytes.take().map(|bytes| write.applied_to(self.address, &bytes));
     }
 }
 

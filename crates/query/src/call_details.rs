@@ -18,6 +18,9 @@ const RSP: u16 = 7;
 /// DWARF's number of the register with results.
 const RAX: u16 = 0;
 
+/// Bytes of a record that is returned in registers; larger ones are in memory.
+const IN_REGISTERS: usize = 16;
+
 /// A call.
 #[derive(Clone, Debug)]
 pub struct CallDetails {
@@ -109,7 +112,7 @@ impl Run {
         let pc = registers.pc();
         let machine = state.machine(registers);
         let value = result.and_then(|result| {
-            let value = in_registers(&result, &machine)?;
+            let value = returned_value(&result, &machine)?;
             let context = FrameContext {
                 log: end.log,
                 time: end.time,
@@ -140,8 +143,8 @@ fn result_type(stack: &ThreadStack<'_>) -> Option<Type> {
     }
 }
 
-/// A value of a type that is returned in one register.
-fn in_registers(result: &Type, machine: &dyn Machine) -> Option<Value> {
+/// A value of a type where the calling convention puts what a function returns; none if it is spread over registers.
+pub fn returned_value(result: &Type, machine: &dyn Machine) -> Option<Value> {
     let rax = || machine.register(RAX).map(u64::to_le_bytes);
     let size = usize::try_from(result.size().unwrap_or(0)).ok()?;
     match result.strip().kind() {
@@ -149,14 +152,13 @@ fn in_registers(result: &Type, machine: &dyn Machine) -> Option<Value> {
         Kind::Base(Encoding::Float) if size == 4 || size == 8 => {
             Some(Value::computed(result.clone(), &machine.vector(0)?[..size]))
         }
-        Kind::Base(Encoding::Float | Encoding::ComplexFloat) => None,
-        Kind::Base(_) | Kind::Pointer(_) | Kind::Reference(..) | Kind::Enumeration(_) => {
-            Some(Value::computed(result.clone(), rax()?.get(..size)?))
-        }
+        // Wider ones are in registers of the x87.
+        Kind::Base(Encoding::Float | Encoding::ComplexFloat) | Kind::Array { .. } => None,
         // Large ones are in memory, which the caller has named and the function names again.
-        Kind::Record(_) if size > 16 => {
+        Kind::Record(_) if size > IN_REGISTERS => {
             Some(Value::in_memory(result.clone(), u64::from_le_bytes(rax()?)))
         }
-        _ => None,
+        Kind::Record(_) => None,
+        _ => Some(Value::computed(result.clone(), rax()?.get(..size)?)),
     }
 }

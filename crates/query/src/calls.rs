@@ -238,8 +238,7 @@ impl Run {
             }
             wanted -= calls.excess(calls.len())?;
         }
-        let last = process.volumes.last().map_or(process.start, |last| last.end);
-        process.check_indexed(last, process.end)?;
+        process.check_adjacent(process.volumes.len())?;
         Ok(None)
     }
 

@@ -37,6 +37,20 @@ pub struct Write {
     pub by: Writer,
 }
 
+impl Write {
+    /// Memory from an address on, after the write: what it does not reach stays as it was.
+    pub fn applied_to(&self, address: u64, before: &[u8]) -> Vec<u8> {
+        let mut after = before.to_vec();
+        for (offset, &byte) in self.value.iter().enumerate() {
+            let at = self.address.checked_add(offset as u64).and_then(|at| at.checked_sub(address));
+            if let Some(place) = at.and_then(|at| after.get_mut(usize::try_from(at).ok()?)) {
+                *place = byte;
+            }
+        }
+        after
+    }
+}
+
 /// A read of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Read {
@@ -157,7 +171,8 @@ impl Run {
         )
     }
 
-    fn reads_in(
+    /// What a window read of some memory, by instructions with numbers in a range.
+    pub(crate) fn reads_in(
         &self,
         process: &Process,
         place: WindowRef<'_>,
@@ -482,5 +497,29 @@ impl<T> Iterator for Search<T> {
                 return Some(Err(error));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_changes_what_it_covers() {
+        let write = |address, value: &[u8]| Write {
+            time: 0,
+            thread: 1,
+            pc: 0,
+            address,
+            value: value.to_vec(),
+            by: Writer::Instruction,
+        };
+        let before = [1, 2, 3, 4];
+        assert_eq!(write(102, &[9]).applied_to(100, &before), [1, 2, 9, 4]);
+        assert_eq!(write(98, &[7, 8, 9]).applied_to(100, &before), [9, 2, 3, 4]);
+        assert_eq!(write(103, &[9, 9, 9]).applied_to(100, &before), [1, 2, 3, 9]);
+        assert_eq!(write(u64::MAX, &[9, 9]).applied_to(100, &before), before);
+        assert_eq!(write(0xfe, &[9, 9, 5]).applied_to(0x100, &before), [5, 2, 3, 4]);
+        assert_eq!(write(0x103, &[6, 7]).applied_to(0x100, &[5, 2, 3, 4]), [5, 2, 3, 6]);
     }
 }

@@ -131,12 +131,12 @@ impl Process {
         if reached < to { Err(Error::NotIndexed { log: self.log, from: reached }) } else { Ok(()) }
     }
 
-    /// An error unless a volume begins where the one before ends; the first, where the process begins.
+    /// An error unless a volume begins where the one before ends: the first, where the process begins, and the process ends
+    /// where the last does.
     pub(crate) fn check_adjacent(&self, volume: usize) -> Result<(), Error> {
         let before = volume.checked_sub(1).and_then(|before| self.volumes.get(before));
         let from = before.map_or(self.start, |before| before.end);
-        let start = self.volumes.get(volume).map_or(self.end, |volume| volume.start);
-        if start > from { Err(Error::NotIndexed { log: self.log, from }) } else { Ok(()) }
+        self.check_indexed(from, self.volumes.get(volume).map_or(self.end, |volume| volume.start))
     }
 
     /// Whether all intervals are indexed.

@@ -179,6 +179,17 @@ impl State {
         Ok(bytes)
     }
 
+    /// Fills a buffer from memory. False if not all of it is mapped.
+    pub fn fill(&self, address: u64, buffer: &mut [u8]) -> bool {
+        match self.read(address, buffer.len() as u64) {
+            Ok(bytes) if bytes.len() == buffer.len() => {
+                buffer.copy_from_slice(&bytes);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// This moment as a thread sees it.
     pub fn machine(&self, registers: Registers) -> StateMachine<'_> {
         StateMachine { state: self, registers }
@@ -238,12 +249,6 @@ impl Machine for StateMachine<'_> {
     }
 
     fn read(&self, address: u64, buffer: &mut [u8]) -> bool {
-        match self.state.read(address, buffer.len() as u64) {
-            Ok(bytes) if bytes.len() == buffer.len() => {
-                buffer.copy_from_slice(&bytes);
-                true
-            }
-            _ => false,
-        }
+        self.state.fill(address, buffer)
     }
 }

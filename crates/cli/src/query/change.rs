@@ -39,7 +39,7 @@ impl Change {
         let moment = Moment { log, time: write.time };
         let length = watched.memory.end - watched.memory.start;
         let before = run.memory(moment, watched.memory.start, length).map_err(told)?;
-        let after = patched(&before, watched.memory.start, &write);
+        let after = write.applied_to(watched.memory.start, &before);
         let then = |time: u64, bytes: &[u8]| {
             let scope = AsOf::new(scope, run, Moment { log, time }, watched.memory.start, bytes);
             watched.shown(&scope, bytes)
@@ -103,18 +103,6 @@ impl Change {
     }
 }
 
-/// Memory at an address after a write.
-fn patched(before: &[u8], start: u64, write: &Write) -> Vec<u8> {
-    let mut after = before.to_vec();
-    for (offset, &byte) in write.value.iter().enumerate() {
-        let at = (write.address.checked_add(offset as u64)).and_then(|at| at.checked_sub(start));
-        if let Some(place) = at.and_then(|at| after.get_mut(usize::try_from(at).ok()?)) {
-            *place = byte;
-        }
-    }
-    after
-}
-
 /// The system call that the instruction of a moment makes.
 pub fn syscall_at(run: &Run, moment: Moment, thread: u32) -> Result<Option<(u64, [u64; 6])>> {
     let filter = RowFilter::Class(RowClass::Syscall);
@@ -129,26 +117,4 @@ pub fn syscall_at(run: &Run, moment: Moment, thread: u32) -> Result<Option<(u64,
         }
         _ => None,
     }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_write_changes_what_it_covers() {
-        let write = |address, value: &[u8]| Write {
-            time: 0,
-            thread: 1,
-            pc: 0,
-            address,
-            value: value.to_vec(),
-            by: Writer::Instruction,
-        };
-        let before = [1, 2, 3, 4];
-        assert_eq!(patched(&before, 100, &write(102, &[9])), [1, 2, 9, 4]);
-        assert_eq!(patched(&before, 100, &write(98, &[7, 8, 9])), [9, 2, 3, 4]);
-        assert_eq!(patched(&before, 100, &write(103, &[9, 9, 9])), [1, 2, 3, 9]);
-        assert_eq!(patched(&before, 100, &write(u64::MAX, &[9, 9])), before);
-    }
 }

@@ -11,7 +11,7 @@ use retro_abi::log::MapKind;
 use retro_abi::{signal_names, syscall_names};
 use retro_index::events::{Row, RowClass, TimedRow};
 use retro_index::set_tree::Keys;
-use retro_replayer::{AccessKind, Detail, Ending, Item};
+use retro_replayer::Ending;
 
 use super::branches::Branches;
 use super::code::{Code, CodeFinder};
@@ -21,8 +21,8 @@ use super::walk::{Hint, Slice};
 use super::{Bounds, FoundEvent, GotoContext};
 use crate::address_space::MapChange;
 use crate::language::{self, Event, EventKind, Occurrences, Pattern, Plan, Search};
-use crate::run::{Process, Run, discard};
-use crate::templates::Kind;
+use crate::locate::Read;
+use crate::run::{Process, Run};
 use crate::trace::{Trace, TracedBlock, Writer};
 use crate::{Cancel, Error, Moment};
 
@@ -332,39 +332,16 @@ impl Sought {
 
     fn reads(&self, run: &Run, process: &Process, slice: &Slice) -> Result<Vec<Candidate>, Error> {
         let memory = self.object.as_ref().map_or(0..u64::MAX, |object| object.memory.clone());
-        let place = slice.window(process);
-        let templates = &run.shared.templates;
-        let mut session = templates.session(run, process, place, Kind::Streaming)?;
-        let mut found: Vec<Candidate> = Vec::new();
-        let visit = |item: &Item<'_>| {
-            let Item::Block(block) = item else { return ControlFlow::Continue(()) };
-            for access in block.accesses() {
-                let is_read = matches!(access.kind, AccessKind::Read | AccessKind::Return);
-                let end = access.address.saturating_add(access.len);
-                let is_meant = is_read
-                    && slice.times.contains(&access.time)
-                    && access.address < memory.end
-                    && memory.start < end
-                    && self.is_code(block.pc_at(access.time))
-                    // One instruction counts once.
-                    && found.last().is_none_or(|last| last.time != access.time);
-                if is_meant {
-                    found.push(Candidate {
-                        time: access.time,
-                        thread: block.thread,
-                        pc: Some(block.pc_at(access.time)),
-                        event: Happening::Loaded { address: access.address, len: access.len },
-                    });
-                }
-            }
-            ControlFlow::Continue(())
-        };
-        let until = slice.times.end;
-        let streamed = session.stream_to(until, Detail::CALLS | Detail::READS, visit);
-        // Its code is not what others stream.
-        discard(session);
-        streamed?;
-        Ok(found)
+        let reads = run.reads_in(process, slice.window(process), &memory, &slice.times)?;
+        let meant = reads.into_iter().filter(|read| self.is_code(read.pc));
+        Ok(meant
+            .map(|Read { time, thread, pc, address, len }| Candidate {
+                time,
+                thread,
+                pc: Some(pc),
+                event: Happening::Loaded { address, len },
+            })
+            .collect())
     }
 
     fn rows(&self, run: &Run, process: &Process, slice: &Slice) -> Result<Vec<Candidate>, Error> {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use retro_query::symbols::{Encoding, FrameScope, Kind, Machine, Scope, Type, Value};
-use retro_query::{Execution, Moment, Run, State};
+use retro_query::symbols::{FrameScope, Kind, Scope};
+use retro_query::{Execution, Moment, Run, State, returned_value};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,9 +20,6 @@ use crate::service::CallContext;
 
 /// General registers by the numbers of the log.
 const RAX: usize = 0;
-
-/// Bytes of what is returned in registers; more is in memory.
-const IN_REGISTERS: u64 = 16;
 
 pub(super) fn add(methods: Methods<Run>) -> Methods<Run> {
     methods
@@ -162,7 +159,7 @@ fn result(state: &State, thread: u32, pc: u64) -> Answer<CallResult> {
     let function = state.run().symbols().place(log, time, pc).function;
     let stack = state.stack(Some(thread), 1)?;
     let typed = match function {
-        Some(function) => stack.with_scope(0, |scope| typed_result(scope, &function.name, rax))?,
+        Some(function) => stack.with_scope(0, |scope| typed_result(scope, &function.name))?,
         None => None,
     };
     let (type_name, value) = typed.unzip();
@@ -170,11 +167,7 @@ fn result(state: &State, thread: u32, pc: u64) -> Answer<CallResult> {
 }
 
 /// The type of what a function returns, and the value as text if it can be told.
-fn typed_result(
-    scope: &FrameScope<'_>,
-    function: &str,
-    rax: u64,
-) -> Option<(String, Option<String>)> {
+fn typed_result(scope: &FrameScope<'_>, function: &str) -> Option<(String, Option<String>)> {
     let function = scope.variable(None, function).ok().flatten()?;
     let stripped = function.ty.strip();
     let Kind::Function(signature) = stripped.kind() else { return None };
@@ -182,26 +175,9 @@ fn typed_result(
     if matches!(ty.strip().kind(), Kind::Void) {
         return None;
     }
-    let value = returned_value(&ty, scope.machine(), rax);
+    let value = returned_value(&ty, scope.machine());
     let text = value.map(|value| value.format(scope, &argument_format()));
     Some((ty.name().to_string(), text))
-}
-
-/// A value of a type where the calling convention puts it; none if it is spread over registers.
-fn returned_value(ty: &Type, machine: &dyn Machine, rax: u64) -> Option<Value> {
-    let size = ty.size()?;
-    let stripped = ty.strip();
-    if size > IN_REGISTERS {
-        return Some(Value::in_memory(ty.clone(), rax));
-    }
-    let bytes = match stripped.kind() {
-        Kind::Record(_) | Kind::Array { .. } | Kind::Base(Encoding::ComplexFloat) => return None,
-        // Wider ones are in an x87 register.
-        Kind::Base(Encoding::Float) if size > 8 => return None,
-        Kind::Base(Encoding::Float) => machine.vector(0)?.first_chunk().copied()?,
-        _ => rax.to_le_bytes(),
-    };
-    Some(Value::computed(ty.clone(), bytes.get(..size as usize)?))
 }
 
 search_params! {
