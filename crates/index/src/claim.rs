@@ -57,6 +57,13 @@ impl Claim {
     }
 }
 
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // Closing is not enough: a process that is being started may have the file for a moment.
+        let _ = self.lock.unlock();
+    }
+}
+
 /// Whether a process is building the index of a recording.
 pub fn is_claimed(recording: &Path) -> bool {
     // Shared, so that those who look do not see each other.
