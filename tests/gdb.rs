@@ -57,6 +57,11 @@ fn nothing_can_be_changed() {
 }
 
 #[test]
+fn steps_over_recursion_take_one_go() {
+    check("recursion");
+}
+
+#[test]
 fn classes_and_exceptions() {
     check("shapes");
 }

@@ -52,6 +52,51 @@ print('different:', different, 'names:', len(names) > 16)
     assert!(said.contains("different: 0 names: True"), "{said}");
 }
 
+/// Steps over calls stop in one frame only because the server is told which breakpoints are gdb's own. Without that gdb looks at
+/// every hit itself, and has to come to the same end.
+#[test]
+fn steps_over_recursion_end_where_gdb_by_itself_ends() {
+    if !has_gdb() {
+        return;
+    }
+    let recorded = Recorded::of("recursion.c", &["-O0"]);
+    let program = "
+import random
+random.seed(7)
+commands = ['step', 'next', 'next', 'nexti', 'finish', 'reverse-step', 'reverse-next', 'reverse-next', 'reverse-nexti']
+gdb.execute('retro seek start', to_string=True)
+gdb.execute('tbreak walk', to_string=True)
+gdb.execute('continue', to_string=True)
+middle = _now()
+gdb.execute('break 14 if n == 3', to_string=True)
+told = _stepping
+different = []
+moved = 0
+for i in range(STEPS):
+    if i % 8 == 0:
+        gdb.execute('retro seek %d' % (middle + random.randrange(-400, 400)), to_string=True)
+    command = random.choice(commands)
+    before = _now()
+    ends = []
+    for step in (lambda *_: None, told):
+        _stepping = step
+        # Also if nothing moved: gdb steps into inlined functions without the server.
+        gdb.execute('retro seek %d' % before, to_string=True)
+        try:
+            gdb.execute(command, to_string=True)
+        except gdb.error:
+            pass
+        ends.append((_now(), int(gdb.parse_and_eval('$rsp'))))
+    moved += ends[0][0] != before
+    if ends[0] != ends[1]:
+        different.append((before, command, ends))
+print('different:', different, 'moved:', moved > STEPS / 2)
+";
+    let steps = if std::env::var_os("RETRO_FULL").is_some() { 1000 } else { 100 };
+    let said = said(&recorded, &[], &program.replace("STEPS", &steps.to_string()));
+    assert!(said.contains("different: [] moved: True"), "{said}");
+}
+
 /// Writes to eight bytes that `retro history` lists: all times, and those of writes that change something.
 fn history(recorded: &Recorded, address: &str) -> (BTreeSet<u64>, BTreeSet<u64>) {
     let mut command = Command::new(retro());

@@ -6,6 +6,8 @@ resumes, and the server answers that resumption with a stop at the wanted moment
 `retro gdb` loads this file. With any other connection to `retro gdbserver`: `source retro.py`.
 """
 
+import re
+
 import gdb
 
 
@@ -322,6 +324,49 @@ Usage: retro bookmark [NAME]          remember this moment
         return [name for name in ["list", "go", "delete"] if name.startswith(word)]
 
 
+# Commands that gdb makes of breakpoints of its own, which mean one frame. `until` and `advance` mean any.
+_STEPS = ["step", "next", "nexti", "reverse-step", "reverse-next", "reverse-nexti"]
+_STEPS_OUT = ["finish", "reverse-finish"]
+
+
+def _stepping(is_out=False):
+    """Tells the server which breakpoints are the user's, so that gdb's own do not stop in every frame of a recursion."""
+    try:
+        listed = gdb.execute("info breakpoints", to_string=True)
+        slot = _return_slot() if is_out else None
+        command = "stepping" if slot is None else "stepping-out %d" % slot
+        _ask(" ".join([command, *sorted(set(re.findall(r"\b0x[0-9a-f]+", listed)))]))
+    except (gdb.error, gdb.GdbError):
+        # It is slower then, and as right.
+        pass
+
+
+def _return_slot():
+    """Where the return address of the chosen frame lies. None if it has none of its own."""
+    frame = gdb.selected_frame()
+    caller = frame.older()
+    if frame.type() != gdb.NORMAL_FRAME or caller is None or caller.type() == gdb.SIGTRAMP_FRAME:
+        return None
+    return int(caller.read_register("rsp")) - 8
+
+
+def _stepping_ends(_event=None):
+    try:
+        _ask("stepping-ends")
+    except gdb.GdbError:
+        pass
+
+
+def _hook(command, action):
+    """Lets a command of gdb do something before it begins."""
+    hook = "hook-" + command
+    try:
+        gdb.execute("show user " + hook, to_string=True)
+    except gdb.error:
+        gdb.execute("define %s\npython %s\nend" % (hook, action))
+        gdb.execute("document %s\nTell the server of recorded runs that a step begins.\nend" % hook)
+
+
 def _explain_refusal():
     """Says why something could not be changed: of a refused write gdb tells only that it failed."""
     try:
@@ -343,5 +388,10 @@ def retro_begin():
 
 for command in (Retro, When, Seek, Back, LastWrite, History, Calls, Goto, Bookmark):
     command()
+for command in _STEPS:
+    _hook(command, "_stepping()")
+for command in _STEPS_OUT:
+    _hook(command, "_stepping(True)")
+gdb.events.stop.connect(_stepping_ends)
 gdb.events.stop.connect(_note_time)
 gdb.events.before_prompt.connect(_explain_refusal)

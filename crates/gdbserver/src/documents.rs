@@ -9,6 +9,14 @@ use crate::moment_view::layout;
 use crate::session::Session;
 use crate::stop::Reason;
 
+/// Clients read it once and access nothing that is not in it, but mappings come and go: all addresses may be memory. What is
+/// mapped at the moment is in `/proc/PID/maps`.
+const MEMORY_MAP: &str = r#"<?xml version="1.0"?>
+<memory-map>
+<memory type="ram" start="0x0" length="0xffffffffffffffff"/>
+</memory-map>
+"#;
+
 /// The document with a name, or None if there is none of that name.
 pub fn make(session: &mut Session, object: &str, annex: &str) -> Result<Option<Vec<u8>>, Error> {
     Ok(Some(match (object, annex) {
@@ -21,6 +29,7 @@ pub fn make(session: &mut Session, object: &str, annex: &str) -> Result<Option<V
         }
         // Of which process is said in the annex; there is only one.
         ("exec-file", _) => session.debuggee.program.path.clone(),
+        ("memory-map", "") => MEMORY_MAP.as_bytes().to_vec(),
         ("siginfo", "") => signal_information(session)?,
         _ => return Ok(None),
     }))

@@ -8,7 +8,7 @@
 //!   session      the client's view: where it stands, what it waits for
 //!     resume       going on and going back
 //!       searches     what comes first;  syscall_stops  of system calls
-//!       range_step   steps by lines
+//!       range_step   steps by lines;  own_frame  over calls
 //!       conditions   of breakpoints
 //!     documents    threads, signals, the description of registers
 //!       registers    as gdb numbers them
@@ -38,6 +38,7 @@ mod hex;
 mod libraries;
 mod moment_view;
 mod monitor;
+mod own_frame;
 mod packet;
 mod points;
 mod proc_files;

@@ -11,6 +11,9 @@
 //! executions N ADDRESS …      the last N executions up to now, and the next: time thread pc
 //! calls N ENTRY …             the same of functions: time thread address-in-the-caller, and the call in words
 //! refused                     whether something was to be changed since this was asked last: yes or no
+//! stepping ADDRESS …          a command that steps begins; where the user has breakpoints
+//! stepping-out SLOT ADDRESS … the same, out of the frame whose return address lies somewhere
+//! stepping-ends               it is over
 //! goto QUERY                  the next resumption leads to where a query leads to
 //! ```
 //!
@@ -23,10 +26,11 @@ use retro_query::symbols::FormatOptions;
 use retro_query::{Cancel, Direction, Error, Execution};
 
 use crate::debuggee::Debuggee;
+use crate::own_frame::Step;
 use crate::session::{Session, Sought};
 
 const HELP: &str = "commands: time, span, when, seek TIME, last-write ADDRESS LENGTH, writes ADDRESS LENGTH COUNT, \
-    executions COUNT ADDRESS..., calls COUNT ENTRY..., goto QUERY, refused\n";
+    executions COUNT ADDRESS..., calls COUNT ENTRY..., stepping ADDRESS..., stepping-out SLOT ADDRESS..., stepping-ends, goto QUERY, refused\n";
 
 /// Rows of a list.
 const MOST_ROWS: usize = 100_000;
@@ -46,6 +50,15 @@ pub fn answer(session: &mut Session, command: &str, cancel: &Cancel) -> String {
         "writes" => writes(session, rest, cancel),
         "executions" => executions(session, rest, cancel),
         "calls" => calls(session, rest, cancel),
+        "stepping" => stepping(session, rest.split_whitespace(), None),
+        "stepping-out" => {
+            let mut words = rest.split_whitespace();
+            number(words.next()).and_then(|slot| stepping(session, words, Some(slot)))
+        }
+        "stepping-ends" => {
+            session.points.step = None;
+            Ok(String::new())
+        }
         "goto" => goto(session, rest),
         "refused" => {
             let refused = std::mem::take(&mut session.refused_change);
@@ -127,13 +140,7 @@ fn writes(session: &mut Session, rest: &str, cancel: &Cancel) -> Result<String, 
     for write in found {
         cancel.check()?;
         let before = debuggee.run.memory(debuggee.at(write.time), memory.start, len)?;
-        let mut after = before.clone();
-        for (byte, address) in after.iter_mut().zip(memory.start..) {
-            let at = address.checked_sub(write.address).and_then(|at| usize::try_from(at).ok());
-            if let Some(&written) = at.and_then(|at| write.value.get(at)) {
-                *byte = written;
-            }
-        }
+        let after = write.applied_to(memory.start, &before);
         let digits =
             |bytes: &[u8]| String::from_utf8(crate::hex::encoded(bytes)).unwrap_or_default();
         let _ = writeln!(
@@ -191,6 +198,16 @@ fn calls(session: &mut Session, rest: &str, cancel: &Cancel) -> Result<String, E
 /// What a character is on one line.
 fn without_control(character: char) -> char {
     if character.is_control() { '?' } else { character }
+}
+
+fn stepping<'a>(
+    session: &mut Session,
+    addresses: impl Iterator<Item = &'a str>,
+    leaves: Option<u64>,
+) -> Result<String, Error> {
+    let of_user = addresses.map(|word| number(Some(word))).collect::<Result<_, _>>()?;
+    session.points.step = Some(Step { of_user, leaves, bound: None });
+    Ok(String::new())
 }
 
 fn goto(session: &mut Session, rest: &str) -> Result<String, Error> {

@@ -2,12 +2,15 @@
 
 use std::collections::HashSet;
 
+use crate::own_frame::{FrameBound, Step};
 use crate::request::{Point, PointKind};
 
 /// What to stop at.
 #[derive(Clone, Debug, Default)]
 pub struct Points {
     all: Vec<Point>,
+    /// The command that steps, while there is one.
+    pub step: Option<Step>,
     /// Signals that nobody wants to be told of.
     pub passed_signals: HashSet<u32>,
     /// System calls to stop at: all if there are no numbers.
@@ -23,6 +26,11 @@ impl Points {
 
     /// Forgets one.
     pub fn remove(&mut self, point: &Point) {
+        if let Some(step) = &mut self.step {
+            // A new one at the same address may mean another frame.
+            let is_other = |bound: &FrameBound| bound.address != point.address;
+            step.bound = step.bound.filter(is_other);
+        }
         self.all.retain(|known| {
             (known.kind, known.address) != (point.kind, point.address)
                 || (point.kind != PointKind::Execute && known.len != point.len)
@@ -33,6 +41,13 @@ impl Points {
     pub fn breakpoint_addresses(&self) -> Vec<u64> {
         let breakpoints = self.all.iter().filter(|point| point.kind == PointKind::Execute);
         breakpoints.map(|point| point.address).collect()
+    }
+
+    /// Where there are breakpoints that are not at some addresses.
+    pub fn addresses_but(&self, others: &HashSet<u64>) -> Vec<u64> {
+        let mut addresses = self.breakpoint_addresses();
+        addresses.retain(|address| !others.contains(address));
+        addresses
     }
 
     /// The breakpoint at an address.
@@ -75,5 +90,15 @@ mod tests {
         assert_eq!(points.watched_reads().count(), 1);
         points.remove(&point(PointKind::Execute, 1, 0));
         assert_eq!(points.breakpoint_addresses(), [0u64; 0]);
+    }
+
+    #[test]
+    fn what_is_not_the_users_is_the_clients() {
+        let mut points = Points::default();
+        for address in [1, 2] {
+            let kind = PointKind::Execute;
+            points.insert(Point { kind, address, len: 1, conditions: Vec::new() });
+        }
+        assert_eq!(points.addresses_but(&HashSet::from([2, 3])), [1]);
     }
 }

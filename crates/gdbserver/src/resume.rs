@@ -17,6 +17,7 @@
 
 use retro_query::{Cancel, Direction, Error, Moment, Process, Run};
 
+use crate::own_frame::FrameBound;
 use crate::points::Points;
 use crate::request::Motion;
 use crate::searches::Searches;
@@ -48,10 +49,13 @@ pub struct Resume<'a> {
 }
 
 impl Resume<'_> {
-    /// The first stop on a course.
-    pub fn first_stop(&self, course: Course) -> Result<Stop, Error> {
-        let mut nearest = self.furthest(course)?;
-        let searches = Searches::new(self, course);
+    /// The first stop on a course, which may lead to the bound of a frame.
+    pub fn first_stop(&self, course: Course, bound: Option<FrameBound>) -> Result<Stop, Error> {
+        let mut nearest = match bound.and_then(|bound| bound.end) {
+            Some(end) => end,
+            None => self.furthest(course)?,
+        };
+        let searches = Searches::new(self, course, bound);
         // The last one that is found is the nearest. Those that find the same time in passing do not replace what was found
         // before, so what matters most comes first.
         for search in [

@@ -8,6 +8,7 @@ use retro_query::{Direction, Error, Row, RowClass, RowFilter, SampledWindow, Wri
 
 use crate::conditions;
 use crate::moment_view::{MomentView, SampleView};
+use crate::own_frame::FrameBound;
 use crate::request::{Point, PointKind};
 use crate::resume::{Course, Resume};
 use crate::stop::{Reason, Stop};
@@ -24,6 +25,8 @@ pub struct Searches<'a> {
     pub resume: &'a Resume<'a>,
     /// Which way it goes.
     pub course: Course,
+    /// The bound of a frame that the client waits for.
+    bound: Option<FrameBound>,
     /// Where many conditions are tried at the moment.
     window: RefCell<Option<SampledWindow>>,
 }
@@ -44,8 +47,8 @@ impl Hit {
 
 impl<'a> Searches<'a> {
     /// From where the view stands, on a course.
-    pub fn new(resume: &'a Resume<'a>, course: Course) -> Searches<'a> {
-        Searches { resume, course, window: RefCell::default() }
+    pub fn new(resume: &'a Resume<'a>, course: Course, bound: Option<FrameBound>) -> Searches<'a> {
+        Searches { resume, course, bound, window: RefCell::default() }
     }
 }
 
@@ -84,14 +87,34 @@ impl Searches<'_> {
 
     /// The nearest execution of a breakpoint's instruction, if its condition holds.
     pub fn breakpoint(&self, nearest: &Stop) -> Result<Option<Stop>, Error> {
-        let points = self.resume.points;
-        let addresses = points.breakpoint_addresses();
+        let mut addresses = self.resume.points.breakpoint_addresses();
+        let Some(FrameBound { address, from, .. }) = self.bound else {
+            return self.breakpoint_of(&addresses, self.from(), nearest);
+        };
+        addresses.retain(|&other| other != address);
+        let found = self.breakpoint_of(&addresses, self.from(), nearest)?;
+        let nearer = match from {
+            Some(from) => {
+                self.breakpoint_of(&[address], from, found.as_ref().unwrap_or(nearest))?
+            }
+            None => None,
+        };
+        Ok(nearer.or(found))
+    }
+
+    /// The nearest execution of some breakpoints' instructions from a time on, if its condition holds.
+    fn breakpoint_of(
+        &self,
+        addresses: &[u64],
+        from: u64,
+        nearest: &Stop,
+    ) -> Result<Option<Stop>, Error> {
         if addresses.is_empty() {
             return Ok(None);
         }
-        let Resume { run, cancel, .. } = *self.resume;
-        let from = self.resume.at(self.from());
-        let executions = run.executions(from, self.course.direction, &addresses, cancel)?;
+        let Resume { run, cancel, points, .. } = *self.resume;
+        let from = self.resume.at(from);
+        let executions = run.executions(from, self.course.direction, addresses, cancel)?;
         let mut batch = Vec::new();
         let mut batch_size = 1;
         for execution in executions.until(nearest.time) {
