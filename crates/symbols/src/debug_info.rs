@@ -38,6 +38,7 @@ use gimli::{
 use object::Object as _;
 
 use crate::elf::{large_section, with_elf};
+use crate::types::KnownTypes;
 
 pub(crate) use names::{EntryKind, NamedEntry};
 pub(crate) use scopes::{Scope, ScopeKind};
@@ -69,6 +70,7 @@ pub(crate) struct DebugInfo {
     /// Numbers of type units by their signature.
     type_units: OnceLock<HashMap<u64, usize>>,
     names: OnceLock<Names>,
+    types: KnownTypes,
 }
 
 impl DebugInfo {
@@ -101,6 +103,7 @@ impl DebugInfo {
             ranges: OnceLock::new(),
             type_units: OnceLock::new(),
             names: OnceLock::new(),
+            types: KnownTypes::default(),
         })
     }
 
@@ -202,6 +205,11 @@ impl DebugInfo {
     /// The name of a found entry with those of namespaces and types around it.
     pub(crate) fn qualified_name(&self, entry: &NamedEntry) -> String {
         self.names().qualified(self, entry)
+    }
+
+    /// Types that were read.
+    pub(crate) fn types(&self) -> &KnownTypes {
+        &self.types
     }
 
     fn names(&self) -> &Names {
