@@ -31,13 +31,14 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use gimli::{
-    AttributeValue, DebugInfoOffset, DebugTypeSignature, DwarfSections, EndianArcSlice,
-    LittleEndian, SectionId, UnitOffset, UnitSectionOffset, UnitType,
+    AttributeValue, DebugInfoOffset, DebugTypeSignature, Dwarf, SectionId, UnitOffset,
+    UnitSectionOffset, UnitType,
 };
 
 use object::Object as _;
 
 use crate::elf::{large_section, with_elf};
+use crate::section_bytes::SectionBytes;
 use crate::types::KnownTypes;
 
 pub(crate) use names::{EntryKind, NamedEntry};
@@ -50,7 +51,7 @@ use split::SplitFiles;
 use units::{Home, UnitTable};
 
 /// How the bytes of sections are held.
-pub(crate) type Bytes = EndianArcSlice<LittleEndian>;
+pub(crate) type Bytes = SectionBytes;
 
 /// An entry of a unit.
 #[derive(Clone, Debug)]
@@ -84,12 +85,10 @@ impl DebugInfo {
     ) -> Option<DebugInfo> {
         let mut dwarf = with_elf(file, |elf| {
             elf.section_by_name(SectionId::DebugInfo.name())?;
-            Some(read_sections(|id| large_section(file, elf, id.name())).borrow(bytes_of))
+            Some(read_sections(|id| large_section(file, elf, id.name())))
         })??;
         let supplementary = shared.and_then(|shared| {
-            with_elf(shared, |elf| {
-                read_sections(|id| large_section(shared, elf, id.name())).borrow(bytes_of)
-            })
+            with_elf(shared, |elf| read_sections(|id| large_section(shared, elf, id.name())))
         });
         let supplementary = supplementary.map(Arc::new);
         dwarf.sup.clone_from(&supplementary);
@@ -218,19 +217,15 @@ impl DebugInfo {
 }
 
 /// The sections that are looked at. What `load` does not have is empty.
-fn read_sections(load: impl Fn(SectionId) -> Option<Arc<[u8]>>) -> DwarfSections<Arc<[u8]>> {
+fn read_sections(load: impl Fn(SectionId) -> Option<Bytes>) -> Dwarf<Bytes> {
     let wanted = |id| match id {
         SectionId::DebugMacinfo | SectionId::DebugMacro => None,
         id => load(id),
     };
-    let sections = DwarfSections::load(|id| -> Result<_, std::convert::Infallible> {
-        Ok(wanted(id).unwrap_or_else(|| Arc::from([])))
+    let dwarf = Dwarf::load(|id| -> Result<_, std::convert::Infallible> {
+        Ok(wanted(id).unwrap_or_default())
     });
-    match sections {
-        Ok(sections) => sections,
+    match dwarf {
+        Ok(dwarf) => dwarf,
     }
-}
-
-fn bytes_of(section: &Arc<[u8]>) -> Bytes {
-    Bytes::new(Arc::clone(section), LittleEndian)
 }

@@ -7,15 +7,16 @@
 //!
 //! A row takes 16 bytes; a program with 500 MB of debug information has a few million.
 
+mod listing;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gimli::{AttributeValue, DwTag, EntriesRaw, Reader as _, UnitOffset};
+use gimli::{AttributeValue, Reader as _, UnitOffset};
 
-use super::scopes::is_namespace_or_type;
 use super::units::DebugUnit;
 use super::{Bytes, DebugInfo, EntryRef};
 use crate::demangle::demangle;
@@ -99,18 +100,19 @@ impl Names {
             (0..info.unit_count()).map(|_| OnceLock::new()).collect();
         let types = Mutex::new(BTreeMap::new());
         let next = AtomicUsize::new(0);
-        let list = || loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(slot) = slots.get(number) else { return };
-            if Instant::now() > deadline {
-                return;
-            }
-            if let Some(unit) = info.unit_once(number) {
-                let _ = slot.set(UnitNames::list(info, &unit));
+        let list = || {
+            let mut buffer = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(slot) = slots.get(number).filter(|_| Instant::now() < deadline) else {
+                    return;
+                };
+                let Some(unit) = info.unit_once(number) else { continue };
+                let _ = slot.set(UnitNames::list(info, &unit, &mut buffer));
                 for unit in info.type_units_beside(&unit) {
                     let is_listed = lock(&types).contains_key(&unit.number());
                     if !is_listed {
-                        let names = UnitNames::list(info, &unit);
+                        let names = UnitNames::list(info, &unit, &mut buffer);
                         lock(&types).insert(unit.number(), (unit, names));
                     }
                 }
@@ -258,154 +260,11 @@ fn text(unit: &DebugUnit, value: AttributeValue<Bytes>) -> Option<String> {
 }
 
 impl UnitNames {
-    fn list(info: &DebugInfo, unit: &Arc<DebugUnit>) -> UnitNames {
-        let mut names = UnitNames::default();
-        // Damage ends the list.
-        let _ = names.gather(info, unit);
-        names.rows.sort_by_key(|row| row.sum);
-        names.rows.shrink_to_fit();
-        names
-    }
-
     fn with_sum(&self, sum: u32) -> &[Row] {
         let from = self.rows.partition_point(|row| row.sum < sum);
         let to = self.rows.partition_point(|row| row.sum <= sum);
         &self.rows[from..to]
     }
-
-    fn gather(&mut self, info: &DebugInfo, unit: &Arc<DebugUnit>) -> gimli::Result<()> {
-        let mut entries = unit.unit().entries_raw(None)?;
-        // Depths and rows of what the next entry is in.
-        let mut around: Vec<(isize, u32)> = Vec::new();
-        while !entries.is_empty() && self.rows.len() < ROWS_LIMIT {
-            let (offset, depth) = (entries.next_offset(), entries.next_depth());
-            let Some(abbreviation) = entries.read_abbreviation()? else { continue };
-            let attributes = abbreviation.attributes();
-            let tag = abbreviation.tag();
-            if !is_listed(tag) && !is_scope(tag) {
-                entries.skip_attributes(attributes)?;
-                continue;
-            }
-            around.truncate(around.partition_point(|(outer, _)| *outer < depth));
-            let scope = around.last().map_or(0, |(_, row)| *row);
-            let Ok(at) = u32::try_from(offset.0) else { return Ok(()) };
-            let summary = Summary::read(&mut entries, attributes, unit)?;
-            if let Some(kind) = summary.kind(tag)
-                && let Some(sum) = summary.sum(info, unit)
-            {
-                self.rows.push(Row { sum, offset: at, scope, kind });
-            }
-            if is_scope(tag) && abbreviation.has_children() && self.scopes.len() < ROWS_LIMIT {
-                self.scopes.push(ScopeRow { offset: at, parent: scope });
-                around.push((depth, self.scopes.len() as u32));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// What an entry has.
-#[derive(Default)]
-struct Summary {
-    name: Option<u32>,
-    refers_to: Option<AttributeValue<Bytes>>,
-    is_declaration: bool,
-    is_inline: bool,
-    has_code: bool,
-    has_constant: bool,
-    is_fixed: bool,
-}
-
-impl Summary {
-    fn read(
-        entries: &mut EntriesRaw<Bytes>,
-        attributes: &[gimli::AttributeSpecification],
-        unit: &DebugUnit,
-    ) -> gimli::Result<Summary> {
-        let mut summary = Summary::default();
-        for &specification in attributes {
-            match specification.name() {
-                gimli::DW_AT_name => {
-                    let value = entries.read_attribute(specification)?.value();
-                    let name = unit.unit_ref().attr_string(value)?;
-                    summary.name = Some(sum_of(base_of(&name.to_slice()?)));
-                }
-                gimli::DW_AT_specification | gimli::DW_AT_abstract_origin => {
-                    summary.refers_to = Some(entries.read_attribute(specification)?.value());
-                }
-                gimli::DW_AT_location => {
-                    let value = entries.read_attribute(specification)?.value();
-                    summary.is_fixed = is_fixed(&value);
-                }
-                name => {
-                    summary.is_declaration |= name == gimli::DW_AT_declaration;
-                    summary.is_inline |= name == gimli::DW_AT_inline;
-                    summary.has_code |= name == gimli::DW_AT_low_pc || name == gimli::DW_AT_ranges;
-                    summary.has_constant |= name == gimli::DW_AT_const_value;
-                    entries.skip_attributes(&[specification])?;
-                }
-            }
-        }
-        Ok(summary)
-    }
-
-    fn kind(&self, tag: DwTag) -> Option<EntryKind> {
-        match tag {
-            // Of what was compiled as one with others, the entry says nothing about its code.
-            gimli::DW_TAG_subprogram => {
-                let is_defined = self.has_code || self.is_inline || !self.is_declaration;
-                is_defined.then_some(EntryKind::Function)
-            }
-            gimli::DW_TAG_variable | gimli::DW_TAG_member => {
-                (self.is_fixed || self.has_constant).then_some(EntryKind::Variable)
-            }
-            gimli::DW_TAG_enumerator => Some(EntryKind::Enumerator),
-            gimli::DW_TAG_namespace | gimli::DW_TAG_module => None,
-            _ => (!self.is_declaration && self.name.is_some()).then_some(EntryKind::Type),
-        }
-    }
-
-    fn sum(self, info: &DebugInfo, unit: &Arc<DebugUnit>) -> Option<u32> {
-        if self.name.is_some() {
-            return self.name;
-        }
-        let entry = info.resolve(unit, self.refers_to?)?;
-        Some(sum_of(base_of(info.name_of(&entry)?.as_bytes())))
-    }
-}
-
-/// Whether a variable is at one address, or at one place of each thread, always: locals that come and go do not
-/// count.
-fn is_fixed(location: &AttributeValue<Bytes>) -> bool {
-    let AttributeValue::Exprloc(expression) = location else { return false };
-    let Ok(bytes) = expression.0.to_slice() else { return false };
-    let is_address = |code: u8| {
-        [gimli::DW_OP_addr.0, gimli::DW_OP_addrx.0, gimli::DW_OP_GNU_addr_index.0].contains(&code)
-    };
-    match bytes.first() {
-        Some(&code) if is_address(code) => true,
-        // A constant, then its meaning as an offset for the thread.
-        Some(_) => bytes.last().is_some_and(|&last| {
-            last == gimli::DW_OP_form_tls_address.0 || last == gimli::DW_OP_GNU_push_tls_address.0
-        }),
-        None => false,
-    }
-}
-
-fn is_listed(tag: DwTag) -> bool {
-    matches!(
-        tag,
-        gimli::DW_TAG_variable
-            | gimli::DW_TAG_member
-            | gimli::DW_TAG_enumerator
-            | gimli::DW_TAG_base_type
-            | gimli::DW_TAG_typedef
-            | gimli::DW_TAG_unspecified_type
-    )
-}
-
-fn is_scope(tag: DwTag) -> bool {
-    tag == gimli::DW_TAG_subprogram || is_namespace_or_type(tag)
 }
 
 /// A name without its template arguments.
