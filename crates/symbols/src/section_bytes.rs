@@ -13,6 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, OnceLock};
 
 use gimli::{Error, LittleEndian, Reader, ReaderOffsetId};
+use memchr::memchr;
 
 /// Bytes that are read at once. Units are some ten thousand bytes, and of most only the header is wanted.
 const CHUNK: usize = 1 << 13;
@@ -86,7 +87,7 @@ impl SectionBytes {
         let at = self.start.checked_add(offset).filter(|&at| at < self.end)?;
         let rest = self.section.rest_of_chunk(at);
         let rest = &rest[..rest.len().min(self.end - at)];
-        if let Some(length) = rest.iter().position(|&byte| byte == 0) {
+        if let Some(length) = memchr(0, rest) {
             return Some(Cow::Borrowed(&rest[..length]));
         }
         let mut text = SectionBytes { start: at, ..self.clone() };
@@ -174,7 +175,7 @@ impl Reader for SectionBytes {
         while at < self.end {
             let rest = self.section.rest_of_chunk(at);
             let rest = &rest[..rest.len().min(self.end - at)];
-            match rest.iter().position(|&found| found == byte) {
+            match memchr(byte, rest) {
                 Some(found) => return Ok(at + found - self.start),
                 None if rest.is_empty() => break,
                 None => at += rest.len(),

@@ -1,17 +1,21 @@
 //! Definitions by name.
 //!
 //! Compilers write tables for this, each of them its own, and each leaves something out: functions that are only
-//! inlined, variables within functions, names without template arguments. So the entries themselves are listed, once
-//! and by all processors together: for each the sum of its name, and where it is. Names are compared in the entries
-//! that the sum leads to.
+//! inlined, variables within functions, names without template arguments. So the entries themselves are listed, each
+//! unit once and all processors together: for each the sum of its name, and where it is. Names are compared in the
+//! entries that the sum leads to.
+//!
+//! Whoever asks for one name and goes away should not wait for that of a large program: for the first names only those
+//! units are listed that mention them. Who asks more often gets all.
 //!
 //! A row takes 16 bytes; a program with 500 MB of debug information has a few million.
 
 mod listing;
+mod mentions;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,6 +25,11 @@ use super::units::DebugUnit;
 use super::{Bytes, DebugInfo, EntryRef};
 use crate::demangle::demangle;
 use crate::lock;
+
+use mentions::Mentions;
+
+/// Names for which only those units are listed that mention them.
+const SEARCHES: usize = 4;
 
 /// How long listing may take. What comes later is not found by name.
 const LISTING_LIMIT: Duration = Duration::from_secs(20);
@@ -85,60 +94,81 @@ struct UnitNames {
     scopes: Vec<ScopeRow>,
 }
 
-/// The definitions of all units.
+/// The definitions of all units that were asked for.
 #[derive(Debug)]
 pub(super) struct Names {
-    units: Vec<UnitNames>,
+    units: Vec<OnceLock<UnitNames>>,
     /// Those of units with types in files of split units, by their numbers.
-    types: BTreeMap<u32, (Arc<DebugUnit>, UnitNames)>,
+    types: Mutex<BTreeMap<u32, (Arc<DebugUnit>, Arc<UnitNames>)>>,
+    /// Names that were looked for.
+    searches: AtomicUsize,
 }
 
 impl Names {
     pub(super) fn new(info: &DebugInfo) -> Names {
+        let units = (0..info.unit_count()).map(|_| OnceLock::new()).collect();
+        Names { units, types: Mutex::default(), searches: AtomicUsize::new(0) }
+    }
+
+    /// Lists the units that may define a name, by all processors together.
+    fn list(&self, info: &DebugInfo, name: &[u8]) {
+        let mentions = if self.searches.fetch_add(1, Ordering::Relaxed) < SEARCHES {
+            Mentions::of(name, &info.main)
+        } else {
+            None
+        };
         let deadline = Instant::now() + LISTING_LIMIT;
-        let slots: Vec<OnceLock<UnitNames>> =
-            (0..info.unit_count()).map(|_| OnceLock::new()).collect();
-        let types = Mutex::new(BTreeMap::new());
         let next = AtomicUsize::new(0);
         let list = || {
             let mut buffer = Vec::new();
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                let Some(slot) = slots.get(number).filter(|_| Instant::now() < deadline) else {
+                let Some(slot) = self.units.get(number).filter(|_| Instant::now() < deadline)
+                else {
                     return;
                 };
-                let Some(unit) = info.unit_once(number) else { continue };
-                let _ = slot.set(UnitNames::list(info, &unit, &mut buffer));
-                for unit in info.type_units_beside(&unit) {
-                    let is_listed = lock(&types).contains_key(&unit.number());
-                    if !is_listed {
-                        let names = UnitNames::list(info, &unit, &mut buffer);
-                        lock(&types).insert(unit.number(), (unit, names));
-                    }
+                let is_wanted = slot.get().is_none()
+                    && mentions.as_ref().is_none_or(|mentions| {
+                        mentions.are_in(info, &info.main, number, &mut buffer)
+                    });
+                if is_wanted && let Some(unit) = info.unit_once(number) {
+                    slot.get_or_init(|| UnitNames::list(info, &unit, &mut buffer));
+                    self.list_types(info, &unit, &mut buffer);
                 }
             }
         };
         thread::scope(|scope| {
             let threads = thread::available_parallelism().map_or(1, usize::from);
-            for _ in 1..threads.min(slots.len()) {
+            for _ in 1..threads.min(self.units.len()) {
                 scope.spawn(list);
             }
             list();
         });
-        let units = slots.into_iter().map(|slot| slot.into_inner().unwrap_or_default()).collect();
-        let types = types.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Names { units, types }
+    }
+
+    fn list_types(&self, info: &DebugInfo, unit: &DebugUnit, buffer: &mut Vec<u8>) {
+        for unit in info.type_units_beside(unit) {
+            let is_listed = lock(&self.types).contains_key(&unit.number());
+            if !is_listed {
+                let names = Arc::new(UnitNames::list(info, &unit, buffer));
+                lock(&self.types).insert(unit.number(), (unit, names));
+            }
+        }
     }
 
     /// The definitions with a name, which may lack template arguments.
     pub(super) fn find(&self, info: &DebugInfo, name: &str) -> Vec<NamedEntry> {
-        let sum = sum_of(base_of(name.as_bytes()));
+        let base = base_of(name.as_bytes());
+        self.list(info, base);
+        let sum = sum_of(base);
         let mut found = Vec::new();
-        let units = self.units.iter().enumerate().flat_map(|(number, names)| {
-            names.with_sum(sum).iter().map_while(move |row| Some((info.unit(number)?, row)))
+        let units = self.units.iter().enumerate().flat_map(|(number, slot)| {
+            let rows = slot.get().map_or(&[][..], |names| names.with_sum(sum));
+            rows.iter().map_while(move |row| Some((info.unit(number)?, *row)))
         });
-        let types = self.types.values().flat_map(|(unit, names)| {
-            names.with_sum(sum).iter().map(|row| (Arc::clone(unit), row))
+        let types: Vec<_> = lock(&self.types).values().cloned().collect();
+        let types = types.iter().flat_map(|(unit, names)| {
+            names.with_sum(sum).iter().map(|row| (Arc::clone(unit), *row))
         });
         for (unit, row) in units.chain(types) {
             if found.len() == FOUND_LIMIT {
@@ -163,10 +193,8 @@ impl Names {
         }
         let mut components = vec![info.name_of(&named.entry).unwrap_or_default()];
         let number = named.entry.unit.number();
-        let names = self
-            .units
-            .get(number as usize)
-            .or_else(|| self.types.get(&number).map(|(_, names)| names));
+        let types = lock(&self.types).get(&number).map(|(_, names)| Arc::clone(names));
+        let names = self.units.get(number as usize).and_then(OnceLock::get).or(types.as_deref());
         let mut scope = named.scope;
         while components.len() < NESTING
             && let Some(row) = (scope as usize).checked_sub(1)
@@ -272,7 +300,7 @@ pub(crate) fn base_of(name: &[u8]) -> &[u8] {
     if name.starts_with(b"operator") {
         return name;
     }
-    match name.iter().position(|&byte| byte == b'<') {
+    match memchr::memchr(b'<', name) {
         None | Some(0) => name,
         Some(end) => &name[..end],
     }
