@@ -1,8 +1,7 @@
 //! The DWARF of one file: its units, found by address, by offset and by name.
 //!
 //! Debug information of large programs takes hundreds of megabytes and seconds to read as a whole. Opening it
-//! therefore reads the sections and the headers of units, nothing within; units are parsed when they are asked for
-//! and kept.
+//! therefore reads the headers of units, nothing within; units are read and parsed when they are asked for, and kept.
 //!
 //! ```text
 //! units    the units of a section, parsed one by one

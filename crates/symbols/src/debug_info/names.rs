@@ -94,12 +94,15 @@ struct UnitNames {
     scopes: Vec<ScopeRow>,
 }
 
+/// A unit with types, and its definitions.
+type ListedTypes = (Arc<DebugUnit>, Arc<UnitNames>);
+
 /// The definitions of all units that were asked for.
 #[derive(Debug)]
 pub(super) struct Names {
     units: Vec<OnceLock<UnitNames>>,
     /// Those of units with types in files of split units, by their numbers.
-    types: Mutex<BTreeMap<u32, (Arc<DebugUnit>, Arc<UnitNames>)>>,
+    types: Mutex<BTreeMap<u32, ListedTypes>>,
     /// Names that were looked for.
     searches: AtomicUsize,
 }
