@@ -1,8 +1,7 @@
 //! The DWARF of one file: its units, found by address, by offset and by name.
 //!
 //! Debug information of large programs takes hundreds of megabytes and seconds to read as a whole. Opening it
-//! therefore reads the sections and the headers of units, nothing within; units are parsed when they are asked for
-//! and kept.
+//! therefore reads the headers of units, nothing within; units are read and parsed when they are asked for, and kept.
 //!
 //! ```text
 //! units    the units of a section, parsed one by one
@@ -31,13 +30,15 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use gimli::{
-    AttributeValue, DebugInfoOffset, DebugTypeSignature, DwarfSections, EndianArcSlice,
-    LittleEndian, SectionId, UnitOffset, UnitSectionOffset, UnitType,
+    AttributeValue, DebugInfoOffset, DebugTypeSignature, Dwarf, SectionId, UnitOffset,
+    UnitSectionOffset, UnitType,
 };
 
 use object::Object as _;
 
 use crate::elf::{large_section, with_elf};
+use crate::section_bytes::SectionBytes;
+use crate::types::KnownTypes;
 
 pub(crate) use names::{EntryKind, NamedEntry};
 pub(crate) use scopes::{Scope, ScopeKind};
@@ -49,7 +50,7 @@ use split::SplitFiles;
 use units::{Home, UnitTable};
 
 /// How the bytes of sections are held.
-pub(crate) type Bytes = EndianArcSlice<LittleEndian>;
+pub(crate) type Bytes = SectionBytes;
 
 /// An entry of a unit.
 #[derive(Clone, Debug)]
@@ -69,6 +70,7 @@ pub(crate) struct DebugInfo {
     /// Numbers of type units by their signature.
     type_units: OnceLock<HashMap<u64, usize>>,
     names: OnceLock<Names>,
+    types: KnownTypes,
 }
 
 impl DebugInfo {
@@ -82,12 +84,10 @@ impl DebugInfo {
     ) -> Option<DebugInfo> {
         let mut dwarf = with_elf(file, |elf| {
             elf.section_by_name(SectionId::DebugInfo.name())?;
-            Some(read_sections(|id| large_section(file, elf, id.name())).borrow(bytes_of))
+            Some(read_sections(|id| large_section(file, elf, id.name())))
         })??;
         let supplementary = shared.and_then(|shared| {
-            with_elf(shared, |elf| {
-                read_sections(|id| large_section(shared, elf, id.name())).borrow(bytes_of)
-            })
+            with_elf(shared, |elf| read_sections(|id| large_section(shared, elf, id.name())))
         });
         let supplementary = supplementary.map(Arc::new);
         dwarf.sup.clone_from(&supplementary);
@@ -101,6 +101,7 @@ impl DebugInfo {
             ranges: OnceLock::new(),
             type_units: OnceLock::new(),
             names: OnceLock::new(),
+            types: KnownTypes::default(),
         })
     }
 
@@ -204,25 +205,26 @@ impl DebugInfo {
         self.names().qualified(self, entry)
     }
 
+    /// Types that were read.
+    pub(crate) fn types(&self) -> &KnownTypes {
+        &self.types
+    }
+
     fn names(&self) -> &Names {
         self.names.get_or_init(|| Names::new(self))
     }
 }
 
 /// The sections that are looked at. What `load` does not have is empty.
-fn read_sections(load: impl Fn(SectionId) -> Option<Arc<[u8]>>) -> DwarfSections<Arc<[u8]>> {
+fn read_sections(load: impl Fn(SectionId) -> Option<Bytes>) -> Dwarf<Bytes> {
     let wanted = |id| match id {
         SectionId::DebugMacinfo | SectionId::DebugMacro => None,
         id => load(id),
     };
-    let sections = DwarfSections::load(|id| -> Result<_, std::convert::Infallible> {
-        Ok(wanted(id).unwrap_or_else(|| Arc::from([])))
+    let dwarf = Dwarf::load(|id| -> Result<_, std::convert::Infallible> {
+        Ok(wanted(id).unwrap_or_default())
     });
-    match sections {
-        Ok(sections) => sections,
+    match dwarf {
+        Ok(dwarf) => dwarf,
     }
-}
-
-fn bytes_of(section: &Arc<[u8]>) -> Bytes {
-    Bytes::new(Arc::clone(section), LittleEndian)
 }

@@ -1,21 +1,17 @@
 //! Reading ELF files of this machine, section by section.
 //!
-//! Files are read into memory of our own and never mapped: a mapped file that somebody shortens ends the process
-//! that looks at it.
-//!
 //! Invariants: no bytes make this module panic; what it allocates is bounded by the size of the file, and for
 //! compressed sections by [`SECTION_LIMIT`].
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::iter;
-use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 
 use object::elf::{FileHeader64, SHF_COMPRESSED, SHT_NOBITS};
 use object::read::ReadCache;
 use object::read::elf::{ElfFile, SectionHeader};
 use object::{LittleEndian, Object, ObjectSection};
+
+use crate::section_bytes::SectionBytes;
 
 /// Bytes that are read of one file, all sections together.
 const READ_LIMIT: u64 = 8 << 30;
@@ -35,36 +31,34 @@ pub(crate) fn with_elf<T>(file: &File, look: impl FnOnce(&Elf) -> T) -> Option<T
 }
 
 /// The contents of a section that is there and not empty.
-pub(crate) fn section(elf: &Elf, name: &str) -> Option<Arc<[u8]>> {
+pub(crate) fn section(elf: &Elf, name: &str) -> Option<Vec<u8>> {
     let data = elf.section_by_name(name)?.compressed_data().ok()?;
     if data.uncompressed_size > SECTION_LIMIT && data.uncompressed_size > data.data.len() as u64 {
         return None;
     }
     let bytes = data.decompress().ok()?;
-    (!bytes.is_empty()).then(|| Arc::from(&*bytes))
+    (!bytes.is_empty()).then(|| bytes.into_owned())
 }
 
-/// As [`section`], read straight to where it stays unless it is compressed: those with debug information are large.
-pub(crate) fn large_section(file: &File, elf: &Elf, name: &str) -> Option<Arc<[u8]>> {
+/// As [`section`], read as far as it is looked at unless it is compressed: those with debug information are large.
+pub(crate) fn large_section(file: &File, elf: &Elf, name: &str) -> Option<SectionBytes> {
     let found = elf.section_by_name(name)?;
     let header = found.elf_section_header();
     let endian = LittleEndian;
     let is_plain = header.sh_flags(endian) & u64::from(SHF_COMPRESSED) == 0;
     if !is_plain || header.sh_type(endian) == SHT_NOBITS {
-        return section(elf, name);
+        return section(elf, name).map(SectionBytes::whole);
     }
     let (offset, size) = (header.sh_offset(endian), header.sh_size(endian));
     let length = file.metadata().ok()?.len();
     if size == 0 || offset.checked_add(size)? > length || size > READ_LIMIT {
         return None;
     }
-    let mut bytes: Arc<[u8]> = iter::repeat_n(0, usize::try_from(size).ok()?).collect();
-    file.read_exact_at(Arc::get_mut(&mut bytes)?, offset).ok()?;
-    Some(bytes)
+    SectionBytes::in_file(file, offset, size)
 }
 
 /// All sections of a name, one behind the other: what is not linked yet has one for each of its parts.
-pub(crate) fn joined_sections(file: &File, elf: &Elf, name: &str) -> Option<Arc<[u8]>> {
+pub(crate) fn joined_sections(file: &File, elf: &Elf, name: &str) -> Option<SectionBytes> {
     let parts: Vec<_> = elf.sections().filter(|section| section.name() == Ok(name)).collect();
     if parts.len() < 2 {
         return large_section(file, elf, name);
@@ -77,7 +71,7 @@ pub(crate) fn joined_sections(file: &File, elf: &Elf, name: &str) -> Option<Arc<
         }
         joined.extend_from_slice(&data.decompress().ok()?);
     }
-    Some(Arc::from(joined))
+    Some(SectionBytes::whole(joined))
 }
 
 /// A string of a table.

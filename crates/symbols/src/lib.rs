@@ -6,7 +6,8 @@
 //! modules      which file is mapped where and when, from the log
 //! files        those files on this machine or in the recording, if they are still the same
 //! recorded_files where they are, for those who read them themselves
-//! elf          reading them, section by section
+//! elf          reading them, section by section, with
+//!   section_bytes  what is read of a section when it is looked at
 //! object_file  what an ELF file holds, with
 //!   functions    its symbol tables,
 //!   linkage      names for its stubs of other files' functions,
@@ -49,6 +50,7 @@ mod modules;
 mod object_file;
 mod place;
 mod recorded_files;
+mod section_bytes;
 mod source_files;
 mod symbols;
 mod types;

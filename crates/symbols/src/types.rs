@@ -2,22 +2,31 @@
 //!
 //! Problem: a type is a graph that may have cycles and may fill gigabytes, and what is asked of it is mostly one node.
 //!
-//! Strategy: a [`Type`] is one node. What it refers to is a [`Link`] that is followed when it is asked for, and then
-//! remembered. Following a cycle makes new nodes, so that nodes never own each other. Expressions make types of their
-//! own (`&x`, `*p@10`, casts), with links that are known from the beginning.
+//! Strategy: a [`Type`] is one node. What it refers to is a [`Link`] that says where an entry is, and is followed when
+//! it is asked for. The debug information keeps the nodes that were read, so that none is read twice. Expressions make
+//! types of their own (`&x`, `*p@10`, casts), with links to what they are made of.
 //!
-//! Invariants: making a node reads one entry and its children, never what they refer to; every walk over nodes is
-//! bounded by [`DEPTH_LIMIT`], so that no debug information makes it hang; sizes are computed without overflow.
+//! Invariants: making a node reads one entry and its children, never what they refer to; a node that was read owns no
+//! other, and not the debug information that keeps it, so that cycles of types are none of owners: a [`Type`] is what
+//! holds on to both; every walk over nodes is bounded by [`DEPTH_LIMIT`], so that no debug information makes it hang;
+//! sizes are computed without overflow.
 
 pub(crate) mod die;
+mod known;
+mod link;
+mod made;
 mod names;
 mod read;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use crate::debug_info::DebugInfo;
+
 pub(crate) use die::Die;
 pub use die::Spot;
+pub(crate) use known::KnownTypes;
+pub use link::Link;
 pub(crate) use names::{scoped, within_scopes};
 pub(crate) use read::whole_number as constant;
 
@@ -52,9 +61,12 @@ pub enum Language {
 #[derive(Clone)]
 pub struct Type {
     node: Arc<Node>,
+    /// What it was read from.
+    info: Option<Arc<DebugInfo>>,
 }
 
-struct Node {
+/// What a type is, without what it was read from.
+pub(crate) struct Node {
     kind: Kind,
     name: Option<Arc<str>>,
     size: Option<u64>,
@@ -62,7 +74,7 @@ struct Node {
     /// Where it was read from.
     spot: Option<Spot>,
     /// The definition, for declarations.
-    definition: OnceLock<Option<Type>>,
+    definition: OnceLock<Option<Spot>>,
     spelled: OnceLock<Arc<str>>,
 }
 
@@ -274,123 +286,26 @@ pub struct Signature {
     pub is_prototyped: bool,
 }
 
-/// A reference to another type, followed when it is asked for.
-pub struct Link {
-    spot: Option<Spot>,
-    resolved: OnceLock<Type>,
-}
-
-impl Link {
-    /// To a type that is there.
-    pub fn to(ty: &Type) -> Link {
-        Link { spot: None, resolved: OnceLock::from(ty.clone()) }
-    }
-
-    /// To an entry; without one it is `void`.
-    pub(crate) fn at(spot: Option<Spot>) -> Link {
-        Link { spot, resolved: OnceLock::new() }
-    }
-
-    /// The type that is meant. What cannot be read is `void`.
-    pub fn follow(&self) -> Type {
-        let read = || self.spot.as_ref().and_then(Spot::read).map(|die| Type::read(&die));
-        self.resolved.get_or_init(|| read().unwrap_or_else(Type::void)).clone()
-    }
-}
-
-impl fmt::Debug for Link {
-    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
-        formatter.write_str("Link")
-    }
-}
-
 impl fmt::Debug for Type {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         write!(formatter, "Type({})", self.name())
     }
 }
 
-impl Type {
-    pub(crate) fn new(
+impl Node {
+    fn new(
         kind: Kind,
         name: Option<Arc<str>>,
         size: Option<u64>,
         language: Language,
         spot: Option<Spot>,
-    ) -> Type {
-        let definition = OnceLock::new();
-        let spelled = OnceLock::new();
-        Type { node: Arc::new(Node { kind, name, size, language, spot, definition, spelled }) }
+    ) -> Node {
+        let (definition, spelled) = (OnceLock::new(), OnceLock::new());
+        Node { kind, name, size, language, spot, definition, spelled }
     }
+}
 
-    fn made(kind: Kind, size: Option<u64>, language: Language) -> Type {
-        Type::new(kind, None, size, language, None)
-    }
-
-    /// `void`
-    pub fn void() -> Type {
-        Type::made(Kind::Void, Some(1), Language::C)
-    }
-
-    /// A base type of some name.
-    pub fn base(name: &str, encoding: Encoding, size: u64) -> Type {
-        Type::new(Kind::Base(encoding), Some(Arc::from(name)), Some(size), Language::C, None)
-    }
-
-    /// A pointer to this.
-    pub fn pointer(&self) -> Type {
-        Type::made(Kind::Pointer(Link::to(self)), Some(8), self.language())
-    }
-
-    /// A reference to this.
-    pub fn reference(&self) -> Type {
-        Type::made(Kind::Reference(Link::to(self), false), Some(8), self.language())
-    }
-
-    /// So many of this.
-    pub fn array(&self, count: u64) -> Type {
-        let kind =
-            Kind::Array { element: Link::to(self), count: Count::Known(count), is_vector: false };
-        Type::made(kind, None, self.language())
-    }
-
-    /// This with a qualifier.
-    pub fn qualified(&self, qualifier: Qualifier) -> Type {
-        Type::made(Kind::Qualified(qualifier, Link::to(self)), self.node.size, self.language())
-    }
-
-    /// A function that returns this and of which nothing else is known.
-    pub fn function(&self) -> Type {
-        let signature = Signature {
-            result: Link::to(self),
-            parameters: Vec::new(),
-            is_variadic: false,
-            is_prototyped: false,
-        };
-        Type::made(Kind::Function(signature), Some(1), self.language())
-    }
-
-    /// A union of these, which begin at its start.
-    pub fn union_of(name: &str, members: &[(&str, Type)]) -> Type {
-        let size = members.iter().filter_map(|(_, ty)| ty.size()).max();
-        let members = (members.iter())
-            .map(|(name, ty)| Member {
-                name: Some(Arc::from(*name)),
-                ty: Link::to(ty),
-                kind: MemberKind::At(0),
-                is_artificial: false,
-            })
-            .collect();
-        let record = Record {
-            kind: RecordKind::Union,
-            is_declaration: false,
-            members,
-            variants: None,
-            parameters: Vec::new(),
-        };
-        Type::new(Kind::Record(record), Some(Arc::from(name)), size, Language::C, None)
-    }
-
+impl Type {
     /// What it is.
     pub fn kind(&self) -> &Kind {
         &self.node.kind
@@ -404,6 +319,11 @@ impl Type {
     /// The name that it was given, without what it is within.
     pub fn own_name(&self) -> Option<&Arc<str>> {
         self.node.name.as_ref()
+    }
+
+    /// What it was read from.
+    fn info(&self) -> Option<&Arc<DebugInfo>> {
+        self.info.as_ref()
     }
 
     pub(crate) fn spot(&self) -> Option<&Spot> {
@@ -437,8 +357,9 @@ impl Type {
         if !is_declaration {
             return self.clone();
         }
-        let find = || read::definition_of(self);
-        self.node.definition.get_or_init(find).clone().unwrap_or_else(|| self.clone())
+        let definition = self.node.definition.get_or_init(|| read::definition_of(self));
+        let definition = definition.as_ref().and_then(|spot| Type::at(spot, 0));
+        definition.unwrap_or_else(|| self.clone())
     }
 
     /// How many bytes it takes, if that is known without a frame.

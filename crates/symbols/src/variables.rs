@@ -24,7 +24,7 @@ mod thread_local;
 
 use std::sync::Arc;
 
-use crate::debug_info::{DebugInfo, ScopeKind};
+use crate::debug_info::{DebugInfo, EntryRef, ScopeKind};
 use crate::expression::{EvaluationError, Expression};
 use crate::machine::Machine;
 use crate::symbols::{LoadedModule, Symbols};
@@ -197,7 +197,7 @@ impl<'a> FrameScope<'a> {
         {
             let address = module.file_address(frame.pc);
             if let Some(unit) = info.unit_of(address) {
-                let at = |offset| Spot { info: Arc::clone(info), unit: Arc::clone(&unit), offset };
+                let at = |offset| Spot::new(info, &EntryRef { unit: Arc::clone(&unit), offset });
                 let root = at(unit.unit().header.root_offset());
                 language = root.language();
                 let found = unit.scopes_at(address);
@@ -288,9 +288,8 @@ impl<'a> FrameScope<'a> {
 
     /// The module that an entry is of.
     fn module_of(&self, spot: &Spot) -> Option<LoadedModule> {
-        let is_of = |module: &LoadedModule| {
-            module.debug_info().is_some_and(|info| Arc::ptr_eq(info, &spot.info))
-        };
+        let is_of =
+            |module: &LoadedModule| module.debug_info().is_some_and(|info| spot.is_in(info));
         if let Some(module) = self.module.as_ref().filter(|module| is_of(module)) {
             return Some(module.clone());
         }

@@ -272,3 +272,65 @@ fn symbols_are_found_without_debug_information() {
     assert!(symbols.symbol_named(0, 0, "leaf")[0].is_code);
     assert!(symbols.symbol_named(0, 0, "nothing").is_empty());
 }
+
+/// What is found for a name, whoever asks first.
+fn found(symbols: &Symbols, name: &str) -> Vec<(String, u64, Option<String>)> {
+    let functions = symbols.functions_named(0, 0, name).into_iter();
+    functions
+        .map(|function| {
+            let inlined_in = function.inlined_in.map(|name| name.to_string());
+            (function.name.to_string(), function.entry, inlined_in)
+        })
+        .collect()
+}
+
+/// The first names are looked for in the units that mention them, later ones in the list of all.
+#[track_caller]
+fn check_first_names(scene: &Scene, program: &Program, names: &[&str]) {
+    let all = symbols(scene, program);
+    for _ in 0..8 {
+        assert_eq!(found(&all, "nobody"), []);
+    }
+    for name in names {
+        let first = found(&symbols(scene, program), name);
+        assert!(!first.is_empty(), "{name}");
+        assert_eq!(first, found(&all, name), "{name}");
+    }
+}
+
+#[test]
+fn the_first_names_are_found_as_well_as_later_ones() {
+    let scene = Scene::new();
+    let cpp = ["main", "area", "circle::area", "largest", "largest<int>", "hidden", "operator()"];
+    for options in [
+        &["-g", "-O2"][..],
+        &["-g", "-O2", "-gdwarf-4"],
+        &["-g", "-O0", "-gdwarf64"],
+        &["-g", "-O2", "-flto"],
+        &["-g", "-O1", "-fdebug-types-section"],
+        &["-g", "-O1", "-gsplit-dwarf"],
+        &["-g", "-O0", "-Wl,-O2"],
+    ] {
+        let program = scene.compile("first.cpp", CPP_SOURCE, options);
+        check_first_names(&scene, &program, &cpp);
+    }
+    // Entries that complete those of another unit.
+    fs::write(scene.path("far.c"), "int near_one(int); int far_one(int x) { return near_one(x); }")
+        .unwrap();
+    let near = "int near_one(int x) { static int kept; return kept += x; }
+        int far_one(int); int main(int argc, char **argv) { return far_one(argc) + near_one(1); }";
+    for options in [&["-g", "-O2", "-flto", "far.c"][..], &["-g", "-O2", "far.c"]] {
+        let program = scene.compile("near.c", near, options);
+        check_first_names(&scene, &program, &["main", "near_one", "far_one"]);
+    }
+    let rust = ["main", "moved", "Point::moved", "largest", "fmt"];
+    for options in [
+        &["-g"][..],
+        &["-g", "-Cdwarf-version=5"],
+        &["-g", "-Copt-level=2", "-Ccodegen-units=8", "-Cdwarf-version=5"],
+        &["-g", "-Copt-level=2", "-Clto=thin"],
+    ] {
+        let program = scene.compile("first.rs", RUST_SOURCE, options);
+        check_first_names(&scene, &program, &rust);
+    }
+}

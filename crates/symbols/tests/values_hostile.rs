@@ -147,6 +147,12 @@ impl Dice {
     }
 }
 
+#[track_caller]
+fn check_time(round: usize, begin: Instant) {
+    let elapsed = begin.elapsed();
+    assert!(elapsed < Duration::from_secs(20), "round {round} took {elapsed:?}");
+}
+
 fn check(seed: u64, rounds: usize, options: &[&str]) {
     let scene = Scene::new();
     let whole = scene.compile("whole.cpp", SOURCE, &[&["-std=c++20", "-w"], options].concat());
@@ -185,17 +191,9 @@ fn check(seed: u64, rounds: usize, options: &[&str]) {
         }
         let begin = Instant::now();
         look_at(&scene, round, &damaged, &whole, &addresses);
-        assert!(
-            begin.elapsed() < Duration::from_secs(20),
-            "round {round} took {:?}",
-            begin.elapsed()
-        );
+        check_time(round, begin);
     }
 }
-
-/// Types that hold themselves many times are unfolded until the text is long enough, and each time they are read
-/// anew: that takes up to a minute and a half for all variables of a frame.
-const CIRCLES_LIMIT: Duration = Duration::from_secs(240);
 
 /// References of four bytes within a unit, all pointed to a few entries: types that hold themselves, in every way.
 fn check_circles(options: &[&str]) {
@@ -242,7 +240,7 @@ fn check_circles(options: &[&str]) {
         }
         let begin = Instant::now();
         look_at(&scene, round, &damaged, &whole, &[work, work + 40, work + 120]);
-        assert!(begin.elapsed() < CIRCLES_LIMIT, "round {round} took {:?}", begin.elapsed());
+        check_time(round, begin);
     }
     assert!(targets.len() > patches.len());
 }

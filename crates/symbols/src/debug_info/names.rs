@@ -1,25 +1,35 @@
 //! Definitions by name.
 //!
 //! Compilers write tables for this, each of them its own, and each leaves something out: functions that are only
-//! inlined, variables within functions, names without template arguments. So the entries themselves are listed, once
-//! and by all processors together: for each the sum of its name, and where it is. Names are compared in the entries
-//! that the sum leads to.
+//! inlined, variables within functions, names without template arguments. So the entries themselves are listed, each
+//! unit once and all processors together: for each the sum of its name, and where it is. Names are compared in the
+//! entries that the sum leads to.
+//!
+//! Whoever asks for one name and goes away should not wait for that of a large program: for the first names only those
+//! units are listed that mention them. Who asks more often gets all.
 //!
 //! A row takes 16 bytes; a program with 500 MB of debug information has a few million.
 
+mod listing;
+mod mentions;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gimli::{AttributeValue, DwTag, EntriesRaw, Reader as _, UnitOffset};
+use gimli::{AttributeValue, Reader as _, UnitOffset};
 
-use super::scopes::is_namespace_or_type;
 use super::units::DebugUnit;
 use super::{Bytes, DebugInfo, EntryRef};
 use crate::demangle::demangle;
 use crate::lock;
+
+use mentions::Mentions;
+
+/// Names for which only those units are listed that mention them.
+const SEARCHES: usize = 4;
 
 /// How long listing may take. What comes later is not found by name.
 const LISTING_LIMIT: Duration = Duration::from_secs(20);
@@ -84,59 +94,84 @@ struct UnitNames {
     scopes: Vec<ScopeRow>,
 }
 
-/// The definitions of all units.
+/// A unit with types, and its definitions.
+type ListedTypes = (Arc<DebugUnit>, Arc<UnitNames>);
+
+/// The definitions of all units that were asked for.
 #[derive(Debug)]
 pub(super) struct Names {
-    units: Vec<UnitNames>,
+    units: Vec<OnceLock<UnitNames>>,
     /// Those of units with types in files of split units, by their numbers.
-    types: BTreeMap<u32, (Arc<DebugUnit>, UnitNames)>,
+    types: Mutex<BTreeMap<u32, ListedTypes>>,
+    /// Names that were looked for.
+    searches: AtomicUsize,
 }
 
 impl Names {
     pub(super) fn new(info: &DebugInfo) -> Names {
+        let units = (0..info.unit_count()).map(|_| OnceLock::new()).collect();
+        Names { units, types: Mutex::default(), searches: AtomicUsize::new(0) }
+    }
+
+    /// Lists the units that may define a name, by all processors together.
+    fn list(&self, info: &DebugInfo, name: &[u8]) {
+        let mentions = if self.searches.fetch_add(1, Ordering::Relaxed) < SEARCHES {
+            Mentions::of(name, &info.main)
+        } else {
+            None
+        };
         let deadline = Instant::now() + LISTING_LIMIT;
-        let slots: Vec<OnceLock<UnitNames>> =
-            (0..info.unit_count()).map(|_| OnceLock::new()).collect();
-        let types = Mutex::new(BTreeMap::new());
         let next = AtomicUsize::new(0);
-        let list = || loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(slot) = slots.get(number) else { return };
-            if Instant::now() > deadline {
-                return;
-            }
-            if let Some(unit) = info.unit_once(number) {
-                let _ = slot.set(UnitNames::list(info, &unit));
-                for unit in info.type_units_beside(&unit) {
-                    let is_listed = lock(&types).contains_key(&unit.number());
-                    if !is_listed {
-                        let names = UnitNames::list(info, &unit);
-                        lock(&types).insert(unit.number(), (unit, names));
-                    }
+        let list = || {
+            let mut buffer = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(slot) = self.units.get(number).filter(|_| Instant::now() < deadline)
+                else {
+                    return;
+                };
+                let is_wanted = slot.get().is_none()
+                    && mentions.as_ref().is_none_or(|mentions| {
+                        mentions.are_in(info, &info.main, number, &mut buffer)
+                    });
+                if is_wanted && let Some(unit) = info.unit_once(number) {
+                    slot.get_or_init(|| UnitNames::list(info, &unit, &mut buffer));
+                    self.list_types(info, &unit, &mut buffer);
                 }
             }
         };
         thread::scope(|scope| {
             let threads = thread::available_parallelism().map_or(1, usize::from);
-            for _ in 1..threads.min(slots.len()) {
+            for _ in 1..threads.min(self.units.len()) {
                 scope.spawn(list);
             }
             list();
         });
-        let units = slots.into_iter().map(|slot| slot.into_inner().unwrap_or_default()).collect();
-        let types = types.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Names { units, types }
+    }
+
+    fn list_types(&self, info: &DebugInfo, unit: &DebugUnit, buffer: &mut Vec<u8>) {
+        for unit in info.type_units_beside(unit) {
+            let is_listed = lock(&self.types).contains_key(&unit.number());
+            if !is_listed {
+                let names = Arc::new(UnitNames::list(info, &unit, buffer));
+                lock(&self.types).insert(unit.number(), (unit, names));
+            }
+        }
     }
 
     /// The definitions with a name, which may lack template arguments.
     pub(super) fn find(&self, info: &DebugInfo, name: &str) -> Vec<NamedEntry> {
-        let sum = sum_of(base_of(name.as_bytes()));
+        let base = base_of(name.as_bytes());
+        self.list(info, base);
+        let sum = sum_of(base);
         let mut found = Vec::new();
-        let units = self.units.iter().enumerate().flat_map(|(number, names)| {
-            names.with_sum(sum).iter().map_while(move |row| Some((info.unit(number)?, row)))
+        let units = self.units.iter().enumerate().flat_map(|(number, slot)| {
+            let rows = slot.get().map_or(&[][..], |names| names.with_sum(sum));
+            rows.iter().map_while(move |row| Some((info.unit(number)?, *row)))
         });
-        let types = self.types.values().flat_map(|(unit, names)| {
-            names.with_sum(sum).iter().map(|row| (Arc::clone(unit), row))
+        let types: Vec<_> = lock(&self.types).values().cloned().collect();
+        let types = types.iter().flat_map(|(unit, names)| {
+            names.with_sum(sum).iter().map(|row| (Arc::clone(unit), *row))
         });
         for (unit, row) in units.chain(types) {
             if found.len() == FOUND_LIMIT {
@@ -161,10 +196,8 @@ impl Names {
         }
         let mut components = vec![info.name_of(&named.entry).unwrap_or_default()];
         let number = named.entry.unit.number();
-        let names = self
-            .units
-            .get(number as usize)
-            .or_else(|| self.types.get(&number).map(|(_, names)| names));
+        let types = lock(&self.types).get(&number).map(|(_, names)| Arc::clone(names));
+        let names = self.units.get(number as usize).and_then(OnceLock::get).or(types.as_deref());
         let mut scope = named.scope;
         while components.len() < NESTING
             && let Some(row) = (scope as usize).checked_sub(1)
@@ -258,154 +291,11 @@ fn text(unit: &DebugUnit, value: AttributeValue<Bytes>) -> Option<String> {
 }
 
 impl UnitNames {
-    fn list(info: &DebugInfo, unit: &Arc<DebugUnit>) -> UnitNames {
-        let mut names = UnitNames::default();
-        // Damage ends the list.
-        let _ = names.gather(info, unit);
-        names.rows.sort_by_key(|row| row.sum);
-        names.rows.shrink_to_fit();
-        names
-    }
-
     fn with_sum(&self, sum: u32) -> &[Row] {
         let from = self.rows.partition_point(|row| row.sum < sum);
         let to = self.rows.partition_point(|row| row.sum <= sum);
         &self.rows[from..to]
     }
-
-    fn gather(&mut self, info: &DebugInfo, unit: &Arc<DebugUnit>) -> gimli::Result<()> {
-        let mut entries = unit.unit().entries_raw(None)?;
-        // Depths and rows of what the next entry is in.
-        let mut around: Vec<(isize, u32)> = Vec::new();
-        while !entries.is_empty() && self.rows.len() < ROWS_LIMIT {
-            let (offset, depth) = (entries.next_offset(), entries.next_depth());
-            let Some(abbreviation) = entries.read_abbreviation()? else { continue };
-            let attributes = abbreviation.attributes();
-            let tag = abbreviation.tag();
-            if !is_listed(tag) && !is_scope(tag) {
-                entries.skip_attributes(attributes)?;
-                continue;
-            }
-            around.truncate(around.partition_point(|(outer, _)| *outer < depth));
-            let scope = around.last().map_or(0, |(_, row)| *row);
-            let Ok(at) = u32::try_from(offset.0) else { return Ok(()) };
-            let summary = Summary::read(&mut entries, attributes, unit)?;
-            if let Some(kind) = summary.kind(tag)
-                && let Some(sum) = summary.sum(info, unit)
-            {
-                self.rows.push(Row { sum, offset: at, scope, kind });
-            }
-            if is_scope(tag) && abbreviation.has_children() && self.scopes.len() < ROWS_LIMIT {
-                self.scopes.push(ScopeRow { offset: at, parent: scope });
-                around.push((depth, self.scopes.len() as u32));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// What an entry has.
-#[derive(Default)]
-struct Summary {
-    name: Option<u32>,
-    refers_to: Option<AttributeValue<Bytes>>,
-    is_declaration: bool,
-    is_inline: bool,
-    has_code: bool,
-    has_constant: bool,
-    is_fixed: bool,
-}
-
-impl Summary {
-    fn read(
-        entries: &mut EntriesRaw<Bytes>,
-        attributes: &[gimli::AttributeSpecification],
-        unit: &DebugUnit,
-    ) -> gimli::Result<Summary> {
-        let mut summary = Summary::default();
-        for &specification in attributes {
-            match specification.name() {
-                gimli::DW_AT_name => {
-                    let value = entries.read_attribute(specification)?.value();
-                    let name = unit.unit_ref().attr_string(value)?;
-                    summary.name = Some(sum_of(base_of(&name.to_slice()?)));
-                }
-                gimli::DW_AT_specification | gimli::DW_AT_abstract_origin => {
-                    summary.refers_to = Some(entries.read_attribute(specification)?.value());
-                }
-                gimli::DW_AT_location => {
-                    let value = entries.read_attribute(specification)?.value();
-                    summary.is_fixed = is_fixed(&value);
-                }
-                name => {
-                    summary.is_declaration |= name == gimli::DW_AT_declaration;
-                    summary.is_inline |= name == gimli::DW_AT_inline;
-                    summary.has_code |= name == gimli::DW_AT_low_pc || name == gimli::DW_AT_ranges;
-                    summary.has_constant |= name == gimli::DW_AT_const_value;
-                    entries.skip_attributes(&[specification])?;
-                }
-            }
-        }
-        Ok(summary)
-    }
-
-    fn kind(&self, tag: DwTag) -> Option<EntryKind> {
-        match tag {
-            // Of what was compiled as one with others, the entry says nothing about its code.
-            gimli::DW_TAG_subprogram => {
-                let is_defined = self.has_code || self.is_inline || !self.is_declaration;
-                is_defined.then_some(EntryKind::Function)
-            }
-            gimli::DW_TAG_variable | gimli::DW_TAG_member => {
-                (self.is_fixed || self.has_constant).then_some(EntryKind::Variable)
-            }
-            gimli::DW_TAG_enumerator => Some(EntryKind::Enumerator),
-            gimli::DW_TAG_namespace | gimli::DW_TAG_module => None,
-            _ => (!self.is_declaration && self.name.is_some()).then_some(EntryKind::Type),
-        }
-    }
-
-    fn sum(self, info: &DebugInfo, unit: &Arc<DebugUnit>) -> Option<u32> {
-        if self.name.is_some() {
-            return self.name;
-        }
-        let entry = info.resolve(unit, self.refers_to?)?;
-        Some(sum_of(base_of(info.name_of(&entry)?.as_bytes())))
-    }
-}
-
-/// Whether a variable is at one address, or at one place of each thread, always: locals that come and go do not
-/// count.
-fn is_fixed(location: &AttributeValue<Bytes>) -> bool {
-    let AttributeValue::Exprloc(expression) = location else { return false };
-    let Ok(bytes) = expression.0.to_slice() else { return false };
-    let is_address = |code: u8| {
-        [gimli::DW_OP_addr.0, gimli::DW_OP_addrx.0, gimli::DW_OP_GNU_addr_index.0].contains(&code)
-    };
-    match bytes.first() {
-        Some(&code) if is_address(code) => true,
-        // A constant, then its meaning as an offset for the thread.
-        Some(_) => bytes.last().is_some_and(|&last| {
-            last == gimli::DW_OP_form_tls_address.0 || last == gimli::DW_OP_GNU_push_tls_address.0
-        }),
-        None => false,
-    }
-}
-
-fn is_listed(tag: DwTag) -> bool {
-    matches!(
-        tag,
-        gimli::DW_TAG_variable
-            | gimli::DW_TAG_member
-            | gimli::DW_TAG_enumerator
-            | gimli::DW_TAG_base_type
-            | gimli::DW_TAG_typedef
-            | gimli::DW_TAG_unspecified_type
-    )
-}
-
-fn is_scope(tag: DwTag) -> bool {
-    tag == gimli::DW_TAG_subprogram || is_namespace_or_type(tag)
 }
 
 /// A name without its template arguments.
@@ -413,7 +303,7 @@ pub(crate) fn base_of(name: &[u8]) -> &[u8] {
     if name.starts_with(b"operator") {
         return name;
     }
-    match name.iter().position(|&byte| byte == b'<') {
+    match memchr::memchr(b'<', name) {
         None | Some(0) => name,
         Some(end) => &name[..end],
     }

@@ -19,7 +19,7 @@ use gimli::{
 };
 
 use super::units::{DebugUnit, Home, UnitTable, signature_of};
-use super::{Bytes, bytes_of, read_sections};
+use super::{Bytes, read_sections};
 use crate::elf::{joined_sections, large_section, with_elf};
 use crate::files::open_regular;
 use crate::lock;
@@ -129,9 +129,9 @@ impl SplitFiles {
             let file = open_regular(Path::new(&name)).ok()?;
             let load = |id: SectionId| -> gimli::Result<Bytes> {
                 let section = with_elf(&file, |elf| large_section(&file, elf, id.dwo_name()?));
-                Ok(bytes_of(&section.flatten().unwrap_or_else(|| Arc::from([]))))
+                Ok(section.flatten().unwrap_or_default())
             };
-            DwarfPackage::load(load, bytes_of(&Arc::from([]))).ok()
+            DwarfPackage::load(load, Bytes::default()).ok()
         };
         self.package.get_or_init(|| self.beside.iter().find_map(read)).as_ref()
     }
@@ -163,9 +163,8 @@ impl SplitFiles {
 }
 
 fn read_file(file: &File, parent: &Dwarf<Bytes>) -> Option<Dwarf<Bytes>> {
-    let sections =
+    let mut dwarf =
         with_elf(file, |elf| read_sections(|id| joined_sections(file, elf, id.dwo_name()?)))?;
-    let mut dwarf = sections.borrow(bytes_of);
     dwarf.make_dwo(parent);
     Some(dwarf)
 }

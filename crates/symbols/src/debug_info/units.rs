@@ -139,6 +139,11 @@ impl UnitTable {
         &self.dwarf
     }
 
+    /// The header of a unit.
+    pub(super) fn header(&self, number: usize) -> Option<&UnitHeader<Bytes>> {
+        self.headers.get(number)
+    }
+
     /// The unit that an offset in `.debug_info` lies in.
     pub(super) fn number_at(&self, offset: DebugInfoOffset) -> Option<usize> {
         let begins = |header: &UnitHeader<Bytes>| header.offset().0 <= offset.0;

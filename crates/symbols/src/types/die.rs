@@ -1,14 +1,15 @@
 //! Entries of the debug information, read one at a time.
 //!
-//! A [`Spot`] says where an entry is; a [`Die`] is what was read there. Both hold on to the file that they are from.
+//! A [`Spot`] says where an entry is; a [`Die`] is what was read there, and holds on to the file that it is from. A spot
+//! does not: types have many, and the debug information keeps types.
 //!
 //! Invariant: whatever the bytes, reading yields less rather than failing, and lists of children are bounded.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use gimli::{AttributeValue, DwAt, DwTag, Reader as _, UnitOffset};
 
-use crate::debug_info::{Bytes, DebugInfo, DebugUnit};
+use crate::debug_info::{Bytes, DebugInfo, DebugUnit, EntryRef};
 use crate::types::Language;
 
 /// Children of one entry that are looked at.
@@ -26,9 +27,9 @@ const NESTING_LIMIT: usize = 64;
 /// Where an entry is.
 #[derive(Clone)]
 pub struct Spot {
-    pub(crate) info: Arc<DebugInfo>,
-    pub(crate) unit: Arc<DebugUnit>,
-    pub(crate) offset: UnitOffset,
+    info: Weak<DebugInfo>,
+    unit: Arc<DebugUnit>,
+    offset: UnitOffset,
 }
 
 impl std::fmt::Debug for Spot {
@@ -38,16 +39,32 @@ impl std::fmt::Debug for Spot {
 }
 
 impl Spot {
+    pub(crate) fn new(info: &Arc<DebugInfo>, entry: &EntryRef) -> Spot {
+        Spot { info: Arc::downgrade(info), unit: Arc::clone(&entry.unit), offset: entry.offset }
+    }
+
     /// Reads the entry.
     pub(crate) fn read(&self) -> Option<Die> {
         let entry = self.unit.unit().entry(self.offset).ok()?;
-        Some(Die { info: Arc::clone(&self.info), unit: Arc::clone(&self.unit), entry })
+        Some(Die { info: self.info()?, unit: Arc::clone(&self.unit), entry })
+    }
+
+    /// The debug information that it is in, as long as somebody has that.
+    pub(crate) fn info(&self) -> Option<Arc<DebugInfo>> {
+        self.info.upgrade()
     }
 
     pub(crate) fn is(&self, other: &Spot) -> bool {
-        self.offset == other.offset
-            && Arc::ptr_eq(&self.info, &other.info)
-            && self.unit.number() == other.unit.number()
+        self.key() == other.key() && Weak::ptr_eq(&self.info, &other.info)
+    }
+
+    pub(crate) fn is_in(&self, info: &Arc<DebugInfo>) -> bool {
+        std::ptr::eq(self.info.as_ptr(), Arc::as_ptr(info))
+    }
+
+    /// What no other entry of the debug information has: the number of its unit, and its offset.
+    pub(super) fn key(&self) -> (u32, usize) {
+        (self.unit.number(), self.offset.0)
     }
 
     /// The entries that this one is within, outermost first, without the unit itself.
@@ -135,7 +152,7 @@ impl Die {
     }
 
     pub(crate) fn spot(&self) -> Spot {
-        let (info, unit) = (Arc::clone(&self.info), Arc::clone(&self.unit));
+        let (info, unit) = (Arc::downgrade(&self.info), Arc::clone(&self.unit));
         Spot { info, unit, offset: self.entry.offset() }
     }
 
@@ -165,7 +182,7 @@ impl Die {
 
     pub(crate) fn reference(&self, attribute: DwAt) -> Option<Spot> {
         let found = self.info.resolve(&self.unit, self.value(attribute)?)?;
-        Some(Spot { info: Arc::clone(&self.info), unit: found.unit, offset: found.offset })
+        Some(Spot::new(&self.info, &found))
     }
 
     /// The entry itself, and those that it completes or is an instance of.

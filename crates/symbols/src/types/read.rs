@@ -6,7 +6,7 @@ use gimli::{AttributeValue, DwAte, Reader as _};
 
 use super::{
     Bits, ComputedCount, Count, Die, Encoding, Enumeration, Kind, Language, Link, Member,
-    MemberKind, Qualifier, Record, RecordKind, Signature, Type, Variant, Variants,
+    MemberKind, Node, Qualifier, Record, RecordKind, Signature, Type, Variant, Variants,
 };
 use crate::debug_info::EntryKind;
 use crate::types::Spot;
@@ -17,14 +17,14 @@ const DIMENSIONS_LIMIT: usize = 16;
 /// Variants of a discriminant list.
 const VALUES_LIMIT: usize = 1 << 10;
 
-impl Type {
-    /// Reads a type. An entry that is none is `void`.
-    pub(crate) fn read(die: &Die) -> Type {
+impl Node {
+    /// Reads a type; of an array what is within so many of its dimensions. An entry that is none is `void`.
+    pub(super) fn read(die: &Die, dimension: usize) -> Node {
         // Declarations of types that are in units of their own say so by a number.
         if let Some(defined) = die.reference(gimli::DW_AT_signature).and_then(|spot| spot.read())
             && !defined.has(gimli::DW_AT_signature)
         {
-            return Type::read(&defined);
+            return Node::read(&defined, dimension);
         }
         let spot = die.spot();
         let language = spot.language();
@@ -41,7 +41,7 @@ impl Type {
                 class: Link::at(die.reference(gimli::DW_AT_containing_type)),
                 target: target(),
             },
-            gimli::DW_TAG_array_type => return array(die, language, size),
+            gimli::DW_TAG_array_type => return array(die, dimension, language, size),
             gimli::DW_TAG_structure_type => Kind::Record(record(die, RecordKind::Struct)),
             gimli::DW_TAG_class_type | gimli::DW_TAG_interface_type => {
                 Kind::Record(record(die, RecordKind::Class))
@@ -56,23 +56,23 @@ impl Type {
             gimli::DW_TAG_subroutine_type
             | gimli::DW_TAG_subprogram
             | gimli::DW_TAG_inlined_subroutine => Kind::Function(signature(die)),
-            _ => return Type::void(),
+            _ => return Node::new(Kind::Void, None, Some(1), Language::C, None),
         };
         let size = match kind {
             Kind::Pointer(_) | Kind::Reference(..) => Some(size.unwrap_or(8)),
             Kind::Function(_) => Some(1),
             _ => size,
         };
-        Type::new(kind, name, size, language, Some(spot))
+        Node::new(kind, name, size, language, Some(spot))
     }
 }
 
-fn unspecified(name: Option<Arc<str>>, language: Language) -> Type {
+fn unspecified(name: Option<Arc<str>>, language: Language) -> Node {
     match name.as_deref() {
         Some("decltype(nullptr)") => {
-            Type::new(Kind::Base(Encoding::Unsigned), name, Some(8), language, None)
+            Node::new(Kind::Base(Encoding::Unsigned), name, Some(8), language, None)
         }
-        _ => Type::new(Kind::Void, name, Some(1), language, None),
+        _ => Node::new(Kind::Void, name, Some(1), language, None),
     }
 }
 
@@ -101,7 +101,7 @@ fn encoding(die: &Die, name: Option<&str>, size: Option<u64>) -> Encoding {
     }
 }
 
-fn array(die: &Die, language: Language, size: Option<u64>) -> Type {
+fn array(die: &Die, dimension: usize, language: Language, size: Option<u64>) -> Node {
     let is_vector = die.flag(gimli::DW_AT_GNU_vector);
     let subranges: Vec<Die> = (die.children().into_iter())
         .filter(|child| {
@@ -109,20 +109,17 @@ fn array(die: &Die, language: Language, size: Option<u64>) -> Type {
         })
         .take(DIMENSIONS_LIMIT)
         .collect();
-    let mut element = Link::at(die.reference(gimli::DW_AT_type));
-    let dimensions = subranges.len().max(1);
-    for index in (0..dimensions).rev() {
-        let count = subranges.get(index).map_or(Count::Unknown, count_of);
-        let kind = Kind::Array { element, count, is_vector };
-        // A size stands for all dimensions.
-        let size = size.filter(|_| index == 0 && dimensions == 1);
-        let array = Type::new(kind, None, size, language, Some(die.spot()));
-        if index == 0 {
-            return array;
-        }
-        element = Link::to(&array);
-    }
-    Type::void()
+    let is_last = dimension + 1 >= subranges.len();
+    let element = if is_last {
+        Link::at(die.reference(gimli::DW_AT_type))
+    } else {
+        Link::within(die.spot(), dimension + 1)
+    };
+    let count = subranges.get(dimension).map_or(Count::Unknown, count_of);
+    let kind = Kind::Array { element, count, is_vector };
+    // A size stands for all dimensions.
+    let size = size.filter(|_| subranges.len() <= 1);
+    Node::new(kind, None, size, language, Some(die.spot()))
 }
 
 fn count_of(subrange: &Die) -> Count {
@@ -377,21 +374,16 @@ fn signature(die: &Die) -> Signature {
 }
 
 /// The definition of what is only declared, in any unit of the file.
-pub(super) fn definition_of(declared: &Type) -> Option<Type> {
-    let spot = declared.spot()?;
+pub(super) fn definition_of(declared: &Type) -> Option<Spot> {
+    let info = declared.info()?;
     let name = declared.own_name()?;
     let path = super::names::within_scopes(declared);
     let wanted = std::mem::discriminant(declared.kind());
-    (spot.info.named(name).into_iter())
+    (info.named(name).into_iter())
         .filter(|found| matches!(found.kind, EntryKind::Type))
-        .filter(|found| {
-            declared.language() == Language::C || spot.info.qualified_name(found) == path
-        })
-        .filter_map(|found| {
-            let info = Arc::clone(&spot.info);
-            Spot { info, unit: found.entry.unit, offset: found.entry.offset }.read()
-        })
+        .filter(|found| declared.language() == Language::C || info.qualified_name(found) == path)
+        .filter_map(|found| Spot::new(info, &found.entry).read())
         .filter(|die| !die.flag(gimli::DW_AT_declaration))
-        .map(|die| Type::read(&die))
-        .find(|ty| std::mem::discriminant(ty.kind()) == wanted)
+        .find(|die| std::mem::discriminant(Type::of(die).kind()) == wanted)
+        .map(|die| die.spot())
 }

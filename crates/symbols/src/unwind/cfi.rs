@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use gimli::{
     BaseAddresses, CfaRule, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, Encoding, EvaluationResult,
-    Expression, FrameDescriptionEntry, ParsedEhFrameHdr, Register, RegisterRule, UnwindContext,
-    UnwindOffset, UnwindSection, Value,
+    Expression, FrameDescriptionEntry, ParsedEhFrameHdr, Reader as _, Register, RegisterRule,
+    UnwindContext, UnwindOffset, UnwindSection, Value,
 };
 use object::{Object, ObjectSection};
 
@@ -106,7 +106,7 @@ impl FrameTable {
                 if table.debug.is_none()
                     && let Some(bytes) = large_section(file, elf, ".debug_frame")
                 {
-                    let section = DebugFrame::from(Bytes::new(bytes, gimli::LittleEndian));
+                    let section = DebugFrame::from(bytes);
                     table.debug = Some(Indexed::new(section, BaseAddresses::default()));
                 }
             });
@@ -160,12 +160,12 @@ impl ExceptionTable {
             .set_eh_frame_hdr(address(".eh_frame_hdr"))
             .set_text(address(".text"))
             .set_got(address(".got"));
-        let section = EhFrame::from(Bytes::new(bytes, gimli::LittleEndian));
+        let section = EhFrame::from(bytes);
         let header = large_section(file, elf, ".eh_frame_hdr").and_then(|bytes| {
-            if !is_whole_index(&bytes) {
+            if !is_whole_index(bytes.clone()) {
                 return None;
             }
-            let header = EhFrameHdr::from(Bytes::new(bytes, gimli::LittleEndian));
+            let header = EhFrameHdr::from(bytes);
             header.parse(&bases, ADDRESS_SIZE).ok().filter(|header| header.table().is_some())
         });
         Some(match header {
@@ -177,14 +177,17 @@ impl ExceptionTable {
 
 /// Whether an index is of the kind that linkers make, and has as many entries as it says: the library that searches it does
 /// not check that.
-fn is_whole_index(bytes: &[u8]) -> bool {
+fn is_whole_index(mut bytes: Bytes) -> bool {
     /// Version; a pointer relative to itself, a plain count, entries relative to the section, four bytes each.
     const USUAL: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
     const HEAD: usize = 12;
     const ENTRY: u64 = 8;
-    let Some(head) = bytes.first_chunk::<HEAD>() else { return false };
+    let mut head = [0; HEAD];
+    if bytes.read_slice(&mut head).is_err() {
+        return false;
+    }
     let count = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
-    head.starts_with(&USUAL) && (bytes.len() - HEAD) as u64 >= u64::from(count) * ENTRY
+    head.starts_with(&USUAL) && bytes.len() as u64 >= u64::from(count) * ENTRY
 }
 
 impl<S: UnwindSection<Bytes>> Indexed<S>

@@ -2,8 +2,6 @@
 
 mod evaluation;
 
-use std::sync::Arc;
-
 use gimli::{AttributeValue, Expression, Location, Reader as _};
 
 use super::FrameScope;
@@ -57,10 +55,7 @@ impl<'a> FrameScope<'a> {
         let path = scoped(&spot, &name);
         let found = die.info.named(&name);
         (found.into_iter().filter(|found| matches!(found.kind, EntryKind::Variable)))
-            .filter_map(|found| {
-                let info = Arc::clone(&die.info);
-                Spot { info, unit: found.entry.unit, offset: found.entry.offset }.read()
-            })
+            .filter_map(|found| Spot::new(&die.info, &found.entry).read())
             // Where types have units of their own, the definition refers to another copy of the declaration.
             .find(|found| found.has(gimli::DW_AT_location) && scoped(&found.spot(), &name) == path)
     }
@@ -183,9 +178,7 @@ impl<'a> FrameScope<'a> {
             }
             reference => {
                 let found = die.info.resolve(&die.unit, reference)?;
-                let variable =
-                    Spot { info: Arc::clone(&die.info), unit: found.unit, offset: found.offset }
-                        .read()?;
+                let variable = Spot::new(&die.info, &found).read()?;
                 // A number: its type must not depend on a bound again.
                 let ty =
                     Link::at(variable.origin_with(gimli::DW_AT_type)?.reference(gimli::DW_AT_type))

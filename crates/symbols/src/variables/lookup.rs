@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::FrameScope;
-use crate::debug_info::{DebugInfo, EntryKind, NamedEntry};
+use crate::debug_info::{DebugInfo, EntryKind, EntryRef, NamedEntry};
 use crate::expression::EvaluationError;
 use crate::symbols::LoadedModule;
 use crate::types::{Die, Kind, Language, RecordKind, Spot, Type, scoped};
@@ -88,14 +88,8 @@ impl FrameScope<'_> {
                 .collect();
             found.sort_by_key(|(fit, _)| *fit);
             for (_, named) in found {
-                let spot = Spot {
-                    info: Arc::clone(info),
-                    unit: named.entry.unit.clone(),
-                    offset: named.entry.offset,
-                };
-                if let Some(accepted) =
-                    spot.read().and_then(|die| accept(&module, &die, named.kind))
-                {
+                let die = Spot::new(info, &named.entry).read();
+                if let Some(accepted) = die.and_then(|die| accept(&module, &die, named.kind)) {
                     return Some(accepted);
                 }
             }
@@ -157,7 +151,7 @@ impl FrameScope<'_> {
     fn enumerator(&self, die: &Die) -> Option<Value> {
         let number = crate::types::constant(&die.value(gimli::DW_AT_const_value)?)?;
         let parent = die.spot().ancestors().pop()?;
-        let ty = Type::read(&parent);
+        let ty = Type::of(&parent);
         let size = ty.size()?.min(16) as usize;
         Some(Value::computed(ty, &number.to_le_bytes()[..size]))
     }
@@ -184,7 +178,7 @@ impl FrameScope<'_> {
             if kind != EntryKind::Type || die.flag(gimli::DW_AT_declaration) {
                 return None;
             }
-            let ty = Some(Type::read(die)).filter(accepts)?;
+            let ty = Some(Type::of(die)).filter(accepts)?;
             if tag.is_none() && die.tag() != gimli::DW_TAG_typedef && ty.language() == Language::C {
                 second.get_or_insert(ty);
                 return None;
@@ -200,8 +194,7 @@ fn names_of(info: &Arc<DebugInfo>, named: &NamedEntry) -> Vec<String> {
     if named.kind == EntryKind::Function {
         return vec![info.qualified_name(named)];
     }
-    let spot =
-        Spot { info: Arc::clone(info), unit: named.entry.unit.clone(), offset: named.entry.offset };
+    let spot = Spot::new(info, &named.entry);
     let Some(die) = spot.read() else { return Vec::new() };
     let Some(own) = die.name() else { return Vec::new() };
     if spot.language() == Language::C {
@@ -255,9 +248,9 @@ fn last_component(path: &str) -> &str {
 }
 
 fn is_of_file(info: &Arc<DebugInfo>, named: &NamedEntry, file: &str) -> bool {
-    let unit = &named.entry.unit;
+    let unit = Arc::clone(&named.entry.unit);
     let offset = unit.unit().header.root_offset();
-    let root = Spot { info: Arc::clone(info), unit: unit.clone(), offset };
+    let root = Spot::new(info, &EntryRef { unit, offset });
     let name = root.read().and_then(|die| die.text(gimli::DW_AT_name));
     name.is_some_and(|name| {
         &*name == file || name.ends_with(file) && name[..name.len() - file.len()].ends_with('/')
@@ -267,7 +260,7 @@ fn is_of_file(info: &Arc<DebugInfo>, named: &NamedEntry, file: &str) -> bool {
 /// A function is the memory of its code.
 fn function_value(module: &LoadedModule, die: &Die) -> Option<Value> {
     let address = entry_address(die)?;
-    Some(Value::in_memory(Type::read(die), address.wrapping_add(module.bias)))
+    Some(Value::in_memory(Type::of(die), address.wrapping_add(module.bias)))
 }
 
 /// The first address of a function in its file.

@@ -233,8 +233,7 @@ impl<'s, 'a> Evaluation<'s, 'a> {
         }
         if let Location::ImplicitPointer { value, byte_offset } = location {
             let target = self.die.info.resolve(self.unit, AttributeValue::DebugInfoRef(*value))?;
-            let info = Arc::clone(&self.die.info);
-            let target = Spot { info, unit: target.unit, offset: target.offset };
+            let target = Spot::new(&self.die.info, &target);
             let pointer = SyntheticPointer { target, offset: *byte_offset };
             return Some(Value {
                 ty: ty.clone(),
