@@ -149,7 +149,7 @@ retro last-write or retro goto."""
 
 
 class Back(gdb.Command):
-    """Go back to where you were before the last command that moved: seek, goto, last-write, back.
+    """Go back to where you were before the last command that moved: seek, goto, last-write, caller.
 Usage: retro back"""
 
     def __init__(self):
@@ -161,6 +161,23 @@ Usage: retro back"""
         time = _trail.pop()
         _ask("seek %d" % time)
         _resume()
+
+
+class Caller(gdb.Command):
+    """Go back to the call of the chosen frame.
+Usage: retro caller
+
+Like reverse-finish, but for functions that gdb does not know, too. Stops earlier at breakpoints, as that does."""
+
+    def __init__(self):
+        super().__init__("retro caller", gdb.COMMAND_RUNNING)
+
+    def invoke(self, argument, from_tty):
+        if _return_slot() is None:
+            raise gdb.GdbError("this frame has no call that could be found: choose another with up or frame")
+        before = _now()
+        _stepping(True)
+        _arrive(before)
 
 
 class LastWrite(gdb.Command):
@@ -386,7 +403,7 @@ def retro_begin():
               % " ".join(_ask("when")[0]))
 
 
-for command in (Retro, When, Seek, Back, LastWrite, History, Calls, Goto, Bookmark):
+for command in (Retro, When, Seek, Back, Caller, LastWrite, History, Calls, Goto, Bookmark):
     command()
 for command in _STEPS:
     _hook(command, "_stepping()")
