@@ -18,6 +18,7 @@
 //! program        how a process began, and what ended it
 //! core_file      a moment for whatever reads core files
 //! executed       how often code was executed
+//! last_writes    the last writes to many places at once
 //! locate         where memory was written, code executed, a system call made …
 //! language       the language of `goto`
 //! goto           answers queries of it
@@ -40,6 +41,7 @@ mod frames;
 mod functions;
 mod goto;
 pub mod language;
+mod last_writes;
 mod locate;
 mod program;
 mod recent;

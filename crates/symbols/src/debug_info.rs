@@ -29,6 +29,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use gimli::{
     AttributeValue, DebugInfoOffset, DebugTypeSignature, DwarfSections, EndianArcSlice,
@@ -202,6 +203,21 @@ impl DebugInfo {
     /// The name of a found entry with those of namespaces and types around it.
     pub(crate) fn qualified_name(&self, entry: &NamedEntry) -> String {
         self.names().qualified(self, entry)
+    }
+
+    /// The global variables of a unit, and those within functions that stay, in the order of the source.
+    pub(crate) fn variables_of(&self, unit: &Arc<DebugUnit>) -> Vec<NamedEntry> {
+        self.names().variables_of(unit)
+    }
+
+    /// Types with a text in their names, whatever the case: one of each name, at most so many.
+    pub(crate) fn types_with(
+        &self,
+        text: &str,
+        limit: usize,
+        deadline: Instant,
+    ) -> Vec<NamedEntry> {
+        self.names().types_with(self, text, limit, deadline)
     }
 
     fn names(&self) -> &Names {

@@ -7,6 +7,8 @@
 //!
 //! A row takes 16 bytes; a program with 500 MB of debug information has a few million.
 
+mod search;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

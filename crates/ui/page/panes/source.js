@@ -19,8 +19,8 @@ export class SourcePane extends Pane {
     this.path = "";
     /** The file, as it is asked for: somebody may look at another one than that of the frame. */
     this.chosen = "";
-    /** @type {string[]} */
-    this.lines = [];
+    /** @type {import("../sources.js").SourceText | undefined} */
+    this.text = undefined;
     /** @type {Map<number, {before: number, total: number}>} */
     this.counts = new Map();
     /** @type {Map<number, number>} */
@@ -33,7 +33,7 @@ export class SourcePane extends Pane {
       rowHeight: 19,
       render: (index, row) => this.render(index, row),
       onActivate: (index) => this.activate(index),
-      onRange: (first, last) => this.countLater(first, last),
+      onRange: (first, last) => this.fillLater(first, last),
     });
     this.message = h("div", { class: "empty", hidden: true });
     this.tip = h("div", { class: "tip", role: "tooltip", hidden: true });
@@ -77,25 +77,18 @@ export class SourcePane extends Pane {
     this.back.hidden = !isOther;
     this.load(async (ask) => {
       if (!path) return this.lack(this.frame ? `There is no source line for ${this.frame.function ?? this.frame.pc}.` : "");
-      if (path !== this.path) {
-        try {
-          const text = await ask("source.read", { ...here.at(), path, count: 10_000 });
-          let lines = text.lines;
-          while (lines.length < text.line_count) {
-            const more = await ask("source.read", { ...here.at(), path, first: lines.length + 1, count: 10_000 });
-            lines = lines.concat(more.lines);
-          }
-          this.path = path;
-          this.lines = lines;
-          this.counts.clear();
-          this.heading.textContent = baseName(text.path);
-          this.heading.title = text.found + (text.is_newer ? "\nChanged since the program was built: lines may not match." : "");
-          this.root.classList.toggle("newer", text.is_newer);
-        } catch (error) {
-          if (!(error instanceof ApiError)) throw error;
-          this.path = "";
-          return this.lack(error.message);
-        }
+      try {
+        const text = await this.app.sources.open(ask, path, line);
+        if (path !== this.path) this.counts.clear();
+        this.path = path;
+        this.text = text;
+        this.heading.textContent = baseName(text.path);
+        this.heading.title = text.found + (text.isNewer ? "\nChanged since the program was built: lines may not match." : "");
+        this.root.classList.toggle("newer", text.isNewer);
+      } catch (error) {
+        if (!(error instanceof ApiError)) throw error;
+        this.path = "";
+        return this.lack(error.message);
       }
       this.message.hidden = true;
       this.list.element.hidden = false;
@@ -103,7 +96,7 @@ export class SourcePane extends Pane {
       this.caller = here.now.frame > 0;
       this.countedAt = -1;
       if (!isOther) this.executed = new Map();
-      this.list.setCount(this.lines.length);
+      this.list.setCount(/** @type {import("../sources.js").SourceText} */ (this.text).lineCount);
       this.list.setActive(line - 1, "nearest");
       if (line - 1 < this.list.firstVisible() + 3 || line - 1 > this.list.firstVisible() + this.list.visibleRows() - 4) {
         this.list.show(line - 1, "center");
@@ -127,15 +120,24 @@ export class SourcePane extends Pane {
   }
 
   /**
-   * Counts of the lines that can be seen, once scrolling has come to rest.
+   * The lines that can be seen, and their counts, once scrolling has come to rest.
    * @param {number} first
    * @param {number} last
    */
-  countLater(first, last) {
+  fillLater(first, last) {
     this.range = [first, last];
-    clearTimeout(this.countTimer);
-    this.countTimer = setTimeout(() => {
-      if (!this.running && this.path && this.lacksCounts()) this.countNow((method, params) => this.api.ask(method, params)).catch(() => {});
+    clearTimeout(this.fillTimer);
+    this.fillTimer = setTimeout(async () => {
+      if (this.running || !this.path) return;
+      const ask = (/** @type {string} */ method, /** @type {object} */ params) => this.api.ask(method, params);
+      const { text, path } = this;
+      const counting = this.lacksCounts() ? this.countNow(ask).catch(() => {}) : undefined;
+      for (const line of [first + 1, last]) {
+        if (line > (text?.lineCount ?? 0) || text?.line(line) !== undefined) continue;
+        await this.app.sources.open(ask, path, line).catch(() => {});
+        if (this.text === text) this.list.refresh();
+      }
+      await counting;
     }, 60);
   }
 
@@ -180,7 +182,7 @@ export class SourcePane extends Pane {
     row.append(
       cell("line-number", String(line)),
       cell("count", times && h("span", { title: times + here, "aria-label": times + here, role: "img" }, shown)),
-      cell("text", this.lines[index]),
+      cell("text", this.text?.line(line) ?? "…"),
     );
   }
 
