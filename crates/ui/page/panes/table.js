@@ -6,7 +6,7 @@ import { h, button } from "../dom.js";
 import { Cancelled } from "../api.js";
 import { Pane } from "../pane.js";
 import { VirtualList, cell, headerRow } from "../virtual-list.js";
-import { baseName, count, placeText } from "../format.js";
+import { baseName, count, placeText, quoted } from "../format.js";
 import { ByNumber, ByQuery, CHUNK, SORTED, compareKeys, sortKey } from "../executions.js";
 
 /** @typedef {{title: string, target: any, isCalls: boolean, query: string, body?: string}} Subject */
@@ -320,13 +320,16 @@ export class TablePane extends Pane {
       this.rebuild();
       return;
     }
-    this.load(async (ask, signal) => {
-      rows.ask = ask;
-      const wanted = Math.min(SORTED, rows instanceof ByQuery ? Infinity : rows.total);
-      for (let chunk = 0; chunk * CHUNK < wanted && !signal.aborted; chunk++) await rows.need(chunk);
-      rows.ask = (method, params) => this.api.ask(method, params);
+    this.load(async (_, signal) => {
+      rows.ask = (method, params) => this.api.ask(method, params, { signal });
+      const wanted = rows instanceof ByQuery ? SORTED : Math.min(SORTED, rows.total);
+      try {
+        await rows.needAll(wanted, (done) => this.progress(rows instanceof ByQuery ? `${count(done)} rows` : `${count(done)} of ${count(wanted)} rows`));
+      } finally {
+        rows.ask = (method, params) => this.api.ask(method, params);
+      }
       const numbers = [];
-      for (let number = 0; number < Math.min(SORTED, rows.total); number++) if (rows.row(number)) numbers.push(number);
+      for (let number = 0; number < wanted; number++) if (rows.row(number)) numbers.push(number);
       const key = (/** @type {number} */ number) => keyOf(/** @type {any} */ (rows.row(number)), number, column);
       const keys = new Map(numbers.map((number) => [number, sortKey(key(number))]));
       numbers.sort((one, other) => compareKeys(/** @type {any} */ (keys.get(one)), /** @type {any} */ (keys.get(other))) || one - other);
@@ -375,9 +378,4 @@ function keyOf(row, number, column) {
   if (column === "took") return row.end ? row.end.time - row.time : undefined;
   if (column.startsWith("a:")) return argument(row, column.slice(2));
   return number;
-}
-
-/** @param {string} name */
-function quoted(name) {
-  return `"${name.replace(/[\\"*?]/g, "\\$&")}"`;
 }
