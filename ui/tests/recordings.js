@@ -36,7 +36,7 @@ const GUESTS = {
   hostile: (directory) => {
     const source = path.join(directory, HOSTILE_NAME);
     fs.copyFileSync(path.join(root, "ui/tests/guests/hostile.c"), source);
-    return ["cc", ["-g", "-O0", "-o", path.join(directory, "hostile"), source]];
+    return ["cc", ["-g", "-O0", "-pthread", "-o", path.join(directory, "hostile"), source]];
   },
 };
 

@@ -14,6 +14,7 @@ use retro_symbols::{
     VariableKind,
 };
 
+use crate::last_writes::LastWrite;
 use crate::run::Run;
 use crate::state::{State, StateMachine};
 use crate::{Cancel, Direction, Error, Moment};
@@ -209,7 +210,8 @@ impl<'a> ThreadStack<'a> {
         let slots: Vec<Option<Range<u64>>> = slots.collect();
         let asked: Vec<Range<u64>> = slots.iter().flatten().cloned().collect();
         let moment = self.state.moment();
-        let mut calls = self.run().last_writes(moment, &asked, cancel)?.into_iter();
+        let calls = self.run().last_writes(moment, &asked, usize::MAX, cancel)?.into_iter();
+        let mut calls = calls.map(|call| call.and_then(LastWrite::found));
         let mut entries = Vec::with_capacity(frames.len());
         for (frame, slot) in frames.iter().zip(slots) {
             let call = slot.and_then(|slot| Some((slot.start, calls.next()??)));

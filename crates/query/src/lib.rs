@@ -61,6 +61,7 @@ pub use error::Error;
 pub use executed::Invocation;
 pub use frames::{Evaluated, FRAMES_LIMIT, Named, ThreadStack};
 pub use goto::{Found, FoundEvent, Goto, GotoContext, Matches};
+pub use last_writes::LastWrite;
 pub use locate::{Execution, Read, RowFilter, Search, Write};
 pub use program::{Death, Program, SIGINFO_SIZE};
 pub use retro_index::events::{Row, RowClass, TimedRow};

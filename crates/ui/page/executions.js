@@ -36,6 +36,8 @@ export class ByNumber {
     this.asked = new Map();
     this.total = 0;
     this.before = 0;
+    /** Addresses that are meant: the code of a line may be in several pieces. */
+    this.places = 1;
   }
 
   /**
@@ -43,9 +45,10 @@ export class ByNumber {
    * @param {number} time
    */
   async count(time) {
-    const { before, total } = await this.ask("executions.count", { process: this.process, time, ...this.target });
+    const { before, total, addresses } = await this.ask("executions.count", { process: this.process, time, ...this.target });
     this.before = before;
     this.total = total;
+    this.places = addresses.length;
   }
 
   /** @param {number} index */

@@ -1,5 +1,5 @@
 // @ts-check
-// One box for everything: functions, files, variables, addresses, times, expressions, and queries of the language of `goto`.
+// One box for everything: functions, files, variables, types, addresses, times, expressions, and queries of the language of `goto`.
 
 import { h } from "./dom.js";
 import { Cancelled } from "./api.js";
@@ -21,8 +21,8 @@ export class Search {
     this.active = -1;
     this.input = /** @type {HTMLInputElement} */ (
       h("input", {
-        id: "search", type: "search", role: "combobox", placeholder: "Function, file, expression, 0x…, time, goto …   ( / )",
-        "aria-label": "Search for functions, files, expressions, addresses, times; or a goto query", "aria-expanded": "false",
+        id: "search", type: "search", role: "combobox", placeholder: "Function, file, type, expression, 0x…, time, goto …   ( / )",
+        "aria-label": "Search for functions, files, types, expressions, addresses, times; or a goto query", "aria-expanded": "false",
         "aria-controls": "choices", "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false",
       })
     );

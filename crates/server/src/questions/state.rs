@@ -6,7 +6,7 @@ use std::ops::Range;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use retro_abi::log::register;
-use retro_query::{Moment, Run, Write, Writer};
+use retro_query::{LastWrite, Moment, Run, Write, Writer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -310,6 +310,19 @@ struct LastWriteOfEachParams {
     /// The ranges, at most 1000.
     #[schemars(length(max = 1000))]
     ranges: Vec<MemoryRange>,
+    /// How many pieces of the run, of two million instructions each, may be looked into; all unless given. For one range it is a
+    /// quarter of them.
+    pieces: Option<u32>,
+}
+
+/// The last write to a range of memory.
+#[derive(Debug, Serialize, JsonSchema)]
+struct LastWriteOfRange {
+    /// Whether it is known; not if more would have to be looked into.
+    is_known: bool,
+    /// The write; absent if the process never wrote there, or if it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    write: Option<WriteOrigin>,
 }
 
 /// A range of memory.
@@ -326,14 +339,20 @@ fn last_write_of_each(
     run: &Run,
     params: LastWriteOfEachParams,
     context: &CallContext,
-) -> Answer<Vec<Option<WriteOrigin>>> {
+) -> Answer<Vec<LastWriteOfRange>> {
     at_most("ranges", params.ranges.len() as u64, RANGES_LIMIT)?;
     let ranges = params.ranges.iter().map(|range| memory_range(range.address, range.length));
     let ranges: Vec<Range<u64>> = ranges.collect::<Answer<_>>()?;
     let moment = moment(params.process, params.time);
-    let found = run.last_writes(moment, &ranges, context.cancel().flag())?.into_iter();
-    let origin = |write: Write| WriteOrigin::of(run, moment.log, &write);
-    Ok(found.map(|write| write.map(origin)).collect())
+    let windows = params.pieces.map_or(usize::MAX, |pieces| pieces as usize);
+    let found = run.last_writes(moment, &ranges, windows, context.cancel().flag())?.into_iter();
+    let described = found.map(|found| LastWriteOfRange {
+        is_known: found.is_some(),
+        write: found
+            .and_then(LastWrite::found)
+            .map(|write| WriteOrigin::of(run, moment.log, &write)),
+    });
+    Ok(described.collect())
 }
 
 /// The memory from an address on.

@@ -14,6 +14,9 @@ const SMALL = 64;
 /** Values that are asked for their last writes. */
 const ASKED = 200;
 
+/** Pieces of the run that are looked into for that at once; who clicks a value waits for more. */
+const PIECES = 16;
+
 /** Globals that are shown at first, and added each time. */
 const GLOBALS = 100;
 
@@ -123,7 +126,7 @@ export class DataPane extends Pane {
     const small = this.rows.flatMap((row) => ("node" in row && isSmall(row.node) ? [row] : [])).slice(0, ASKED);
     if (!small.length) return;
     const ranges = small.map(({ node }) => ({ address: node.address, length: node.size }));
-    const writes = await ask("memory.last_write_of_each", { ...at, ranges });
+    const writes = await ask("memory.last_write_of_each", { ...at, ranges, pieces: PIECES });
     small.forEach((row, index) => this.writes.set(row.key, writes[index]));
     this.list.refresh();
   }
@@ -156,8 +159,9 @@ export class DataPane extends Pane {
       ? button(entry.isExpanded ? "▾" : "▸", `${entry.isExpanded ? "Fold" : "Unfold"} ${entry.expression}`, () => this.toggle(index), { class: "toggle", tabindex: -1 })
       : h("span", { class: "toggle" });
     const { node } = entry;
-    const write = this.writes.get(entry.key);
-    const when = write ? `${count(write.time)}` : write === null ? "never" : "";
+    const last = this.writes.get(entry.key);
+    const write = last?.write;
+    const when = write ? `${count(write.time)}` : last?.is_known ? "never" : last ? "long ago" : "";
     row.append(
       indent(entry.depth, toggle),
       cell("name", node.name || "…"),

@@ -189,7 +189,8 @@ export class TablePane extends Pane {
     const more = rows instanceof ByQuery && rows.next !== undefined ? "+" : "";
     const known = rows instanceof ByQuery ? rows.list.length : rows.total;
     const sorted = this.order && known > this.order.length ? `, the first ${count(this.order.length)} are sorted` : "";
-    this.summary.textContent = `${count(known)}${more} in all${sorted}`;
+    const places = rows instanceof ByNumber && rows.places > 1 ? ` at ${rows.places} addresses` : "";
+    this.summary.textContent = `${count(known)}${more} in all${places}${sorted}`;
     this.list.refresh();
   }
 
@@ -313,7 +314,9 @@ export class TablePane extends Pane {
   sort(column) {
     const { rows } = this;
     if (!rows) return;
-    const isUp = this.sorting?.column === column ? !this.sorting.isUp : true;
+    // As they come, rows are in the order of their numbers.
+    const { column: old, isUp: wasUp } = this.sorting ?? { column: "#", isUp: true };
+    const isUp = old === column ? !wasUp : true;
     if (column === "#" && isUp) {
       this.sorting = undefined;
       this.order = undefined;
