@@ -244,6 +244,7 @@ export class DataPane extends Pane {
   /** @param {string} expression */
   watch(expression) {
     if (!this.watches.includes(expression)) this.watches.push(expression);
+    this.list.element.scrollTop = 0;
     this.keep();
   }
 
