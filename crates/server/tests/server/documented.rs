@@ -65,7 +65,7 @@ fn examples(ledger: &Recorded) -> Vec<(&'static str, Value)> {
             at(
                 end,
                 json!({ "ranges": [
-                    { "address": accounts, "length": 8 }, { "address": "0x402000", "length": 1 },
+                    { "address": accounts, "length": 16 }, { "address": "0x402000", "length": 1 },
                 ] }),
             ),
         ),
