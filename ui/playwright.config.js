@@ -5,8 +5,8 @@ export default defineConfig({
   globalSetup: "./tests/setup.js",
   workers: 2,
   // A machine may be busy: what must be fast is measured where it is tested.
-  timeout: 120_000,
-  expect: { timeout: 20_000 },
+  timeout: 60_000,
+  expect: { timeout: 10_000 },
   reporter: [["list"]],
   use: {
     browserName: "chromium",

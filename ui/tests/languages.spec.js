@@ -22,6 +22,8 @@ test("Rust: threads have names, and every one its own stack", async ({ page, ope
   await page.locator("#calls .rows .row").first().click();
   await settled(page);
   await expect(page.locator("#thread option:checked")).toContainText("worker-");
+  // The code of the line is in two pieces, which is not to be seen here.
+  await expect(page.locator("#source .row", { hasText: "held.balance += amount" }).locator(".count")).toHaveText("60");
   const here = await now(page);
   const others = await page.locator("#thread option").count();
   expect(others).toBeGreaterThan(1);

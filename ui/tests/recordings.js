@@ -9,11 +9,14 @@ import { fileURLToPath } from "node:url";
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
 
-/** The command under test. */
-export function retroPath() {
+/**
+ * The command under test.
+ * @param {...string} profiles
+ */
+export function retroPath(...profiles) {
   if (process.env.RETRO) return process.env.RETRO;
   const target = process.env.CARGO_TARGET_DIR ?? path.join(root, "target");
-  const built = ["debug", "release"].map((profile) => path.join(target, profile, "retro")).filter((file) => fs.existsSync(file));
+  const built = (profiles.length ? profiles : ["debug", "release"]).map((profile) => path.join(target, profile, "retro")).filter((file) => fs.existsSync(file));
   if (!built.length) throw new Error("build retro first: cargo build");
   return built[0];
 }
@@ -26,10 +29,14 @@ const GUESTS = {
   shapes: (directory) => ["g++", ["-g", "-O0", "-o", path.join(directory, "shapes"), path.join(root, "ui/tests/guests/shapes.cpp")]],
   workers: (directory) => ["rustc", ["-g", "-C", "opt-level=0", "-o", path.join(directory, "workers"), path.join(root, "ui/tests/guests/workers.rs")]],
   many: (directory) => ["cc", ["-g", "-O1", "-o", path.join(directory, "many"), path.join(root, "ui/tests/guests/many.c")]],
+  shop: (directory) => {
+    execFileSync(path.join(root, "tests/sqlite/build.sh"), [directory, "-O0"], { stdio: "inherit" });
+    return ["cc", ["-g", "-O0", `-I${directory}`, "-o", path.join(directory, "shop"), path.join(root, "ui/tests/guests/shop.c"), path.join(directory, "sqlite3.o"), "-lm"]];
+  },
   hostile: (directory) => {
     const source = path.join(directory, HOSTILE_NAME);
     fs.copyFileSync(path.join(root, "ui/tests/guests/hostile.c"), source);
-    return ["cc", ["-g", "-O0", "-o", path.join(directory, "hostile"), source]];
+    return ["cc", ["-g", "-O0", "-pthread", "-o", path.join(directory, "hostile"), source]];
   },
 };
 
@@ -50,21 +57,34 @@ export async function serve(names = Object.keys(GUESTS)) {
     // Some are meant to crash: what counts is the recording.
     spawnSync(retro, ["record", "--quiet", "--name", name, "--", `./${name}`], { cwd: directory, env: environment, stdio: "ignore" });
     const recording = fs.readdirSync(environment.RETRO_DIR).find((entry) => entry.startsWith(`${name}-`));
-    const server = spawn(retro, ["ui", "--no-browser", recording], { cwd: directory, env: environment, stdio: ["ignore", "pipe", "inherit"] });
+    const server = await serveRecording(retro, recording, { cwd: directory, env: environment });
     servers.push(server);
-    pages[name] = await new Promise((resolve, reject) => {
-      let text = "";
-      server.stdout.on("data", (data) => {
-        text += data;
-        const found = /^page: (\S+)$/m.exec(text);
-        if (found) resolve(found[1]);
-      });
-      server.on("exit", () => reject(new Error(`retro ui ${recording} ended: ${text}`)));
-    });
+    pages[name] = server.page;
   }
   const stop = () => {
-    for (const server of servers) server.kill("SIGTERM");
+    for (const server of servers) server.stop();
     fs.rmSync(directory, { recursive: true, force: true });
   };
   return { pages, stop, directory, store: environment.RETRO_DIR };
+}
+
+/**
+ * Serves a recording.
+ * @param {string} retro
+ * @param {string} recording
+ * @param {object} [options] where, and in which environment
+ * @returns {Promise<{page: string, stop: () => void}>}
+ */
+export async function serveRecording(retro, recording, options = {}) {
+  const server = spawn(retro, ["ui", "--no-browser", recording], { ...options, stdio: ["ignore", "pipe", "inherit"] });
+  const page = await new Promise((resolve, reject) => {
+    let text = "";
+    server.stdout.on("data", (data) => {
+      text += data;
+      const found = /^page: (\S+)$/m.exec(text);
+      if (found) resolve(found[1]);
+    });
+    server.on("exit", () => reject(new Error(`retro ui ${recording} ended: ${text}`)));
+  });
+  return { page, stop: () => server.kill("SIGTERM") };
 }

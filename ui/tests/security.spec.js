@@ -30,6 +30,16 @@ test("nothing of a guest becomes markup", async ({ page, open }) => {
   await page.keyboard.press("m");
   await settled(page);
   await expect(page.locator("#thread option").first()).toContainText("<img src=x>");
+  await expect(page.locator(".overview-labels span").first()).toHaveText("<img src=x>");
+  await expect(page.locator(".overview-labels span").nth(1)).toHaveText("<b onload=x>");
+  await expect(page.locator(".overview-labels span").nth(1)).toHaveAttribute("title", /<b onload=x>/);
+  await page.locator("#tab-output").click();
+  const escapes = page.locator("#output .row", { hasText: "javascript:alert" });
+  await expect(escapes).toContainText("<b>title</b>");
+  expect(await escapes.locator("a").count()).toBe(0);
+  for (const group of ["output", "threads", "syscalls", "signals"]) await page.locator(`#show-${group}`).check();
+  await settled(page);
+  await expect(page.locator("#timeline .row.output", { hasText: "javascript:alert" })).toBeVisible();
   expect(await page.evaluate(() => window.hacked)).toBeUndefined();
   expect(await page.locator("img, script:not([src='/main.js']), svg[onload], b").count()).toBe(0);
 });

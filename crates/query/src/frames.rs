@@ -7,12 +7,14 @@
 use std::cell::OnceCell;
 use std::ops::Range;
 
+use retro_replayer::Ending;
 use retro_symbols::{
     CallStack, EntryRegisters, EvaluationError, Expression, FormatOptions, Frame, FrameContext,
     FrameMachine, FrameScope, Scope, StackEnd, Tree, TreeOptions, UnknownEntry, Value, Variable,
     VariableKind,
 };
 
+use crate::last_writes::LastWrite;
 use crate::run::Run;
 use crate::state::{State, StateMachine};
 use crate::{Cancel, Direction, Error, Moment};
@@ -23,6 +25,9 @@ pub const FRAMES_LIMIT: usize = retro_symbols::DEPTH_LIMIT;
 /// Entries of a function that are looked at to find the one that a frame began with. It is the first one, unless another
 /// function was called and jumped to it.
 const ENTRIES_TRIED: usize = 64;
+
+/// Blocks behind a call that are looked through for the function's first instruction: those of stubs that jump to it.
+const JUMPS_FOLLOWED: usize = 4;
 
 /// The number of the stack pointer in the log.
 const RSP: usize = 4;
@@ -186,20 +191,58 @@ impl<'a> ThreadStack<'a> {
 
     /// When a frame's function was called: the moment in front of its first instruction.
     pub fn entry(&self, index: usize, cancel: &Cancel) -> Result<Option<Moment>, Error> {
-        let frame = self.frame(index)?;
-        let Some(cfa) = frame.cfa.filter(|_| !frame.is_inlined && !frame.is_signal_frame) else {
-            return Ok(None);
-        };
+        self.frame(index)?;
+        Ok(self.entries(index..index + 1, cancel)?.pop().flatten())
+    }
+
+    /// When the functions of some frames were called: the moments in front of their first instructions.
+    pub fn entries(
+        &self,
+        frames: Range<usize>,
+        cancel: &Cancel,
+    ) -> Result<Vec<Option<Moment>>, Error> {
+        let frames = &self.stack.frames[frames];
+        // The return address lies below what the frame begins with.
+        let slots = frames.iter().map(|frame| {
+            let cfa = frame.cfa.filter(|_| !frame.is_inlined && !frame.is_signal_frame)?;
+            cfa.checked_sub(8).map(|start| start..cfa)
+        });
+        let slots: Vec<Option<Range<u64>>> = slots.collect();
+        let asked: Vec<Range<u64>> = slots.iter().flatten().cloned().collect();
         let moment = self.state.moment();
-        let slot_start = cfa.wrapping_sub(8);
-        let call = self.run().last_write(moment, slot_start..cfa, cancel)?;
-        let Some(call) = call else { return Ok(None) };
-        let entry = Moment { time: call.time + 1, ..moment };
+        let calls = self.run().last_writes(moment, &asked, usize::MAX, cancel)?.into_iter();
+        let mut calls = calls.map(|call| call.and_then(LastWrite::found));
+        let mut entries = Vec::with_capacity(frames.len());
+        for (frame, slot) in frames.iter().zip(slots) {
+            let call = slot.and_then(|slot| Some((slot.start, calls.next()??)));
+            entries.push(match call {
+                Some((slot, call)) => Some(self.entry_after(frame, slot, call.time, cancel)?),
+                None => None,
+            });
+        }
+        Ok(entries)
+    }
+
+    /// The first moment of a frame's function after a call that has written its return address to a slot.
+    fn entry_after(
+        &self,
+        frame: &Frame,
+        slot_start: u64,
+        call: u64,
+        cancel: &Cancel,
+    ) -> Result<Moment, Error> {
+        let moment = self.state.moment();
+        let entry = Moment { time: call + 1, ..moment };
         // Who was called may have jumped on to another function, which has no return address of its own.
         let symbols = self.run().symbols();
         let place = symbols.place(moment.log, moment.time, frame.lookup);
-        let Some(function) = place.function else { return Ok(Some(entry)) };
+        let Some(function) = place.function else { return Ok(entry) };
         let first = frame.lookup - function.offset;
+        if let Some(time) = self.run().jumped_to(entry, self.thread, first)?
+            && time < moment.time
+        {
+            return Ok(Moment { time, ..moment });
+        }
         let hits = self.run().executions(entry, Direction::Forward, &[first], cancel)?;
         for hit in hits.take(ENTRIES_TRIED) {
             let hit = hit?;
@@ -213,10 +256,10 @@ impl<'a> ThreadStack<'a> {
                 Ok(registers.general[RSP] == slot_start)
             };
             if hit.thread == self.thread && (hit.time == entry.time || is_this_call()?) {
-                return Ok(Some(at_hit));
+                return Ok(at_hit);
             }
         }
-        Ok(Some(entry))
+        Ok(entry)
     }
 
     /// The arguments of a frame's function as they were when it was called; as they are now, where it is inlined.
@@ -227,15 +270,49 @@ impl<'a> ThreadStack<'a> {
         cancel: &Cancel,
     ) -> Result<Vec<Named>, Error> {
         let entry = self.entry(index, cancel)?;
+        self.arguments_since(index, entry, options)
+    }
+
+    /// The same, for who knows already when it was called.
+    pub fn arguments_since(
+        &self,
+        index: usize,
+        entry: Option<Moment>,
+        options: &FormatOptions,
+    ) -> Result<Vec<Named>, Error> {
         let Some(entry) = entry else {
             let locals = self.locals(index, options)?;
             return Ok(locals.into_iter().filter(|local| local.is_parameter).collect());
         };
+        // A look at another moment takes a while.
+        if !self.with_scope(index, |scope| scope.has_parameters())? {
+            return Ok(Vec::new());
+        }
         self.run().arguments_at(entry, self.thread, options)
     }
 }
 
 impl Run {
+    /// When a thread comes to an address by jumps alone, a few at most.
+    fn jumped_to(&self, from: Moment, thread: u32, address: u64) -> Result<Option<u64>, Error> {
+        let process = self.process(from.log)?;
+        let place = process.window_of(from.time)?;
+        let trace = self.trace_before(&process, place, from.time.saturating_add(1))?;
+        for block in trace.blocks_from(from.time).take(JUMPS_FOLLOWED) {
+            if trace.thread_at(block.time) != thread {
+                break;
+            }
+            let mut instructions = block.instructions();
+            if let Some((time, _)) = instructions.find(|(_, pc)| *pc == address) {
+                return Ok(Some(time));
+            }
+            if !matches!(block.ending, Ending::Next | Ending::Jump) {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
     /// The arguments of the function whose first instruction is next.
     pub fn arguments_at(
         &self,

@@ -18,6 +18,7 @@
 //! program        how a process began, and what ended it
 //! core_file      a moment for whatever reads core files
 //! executed       how often code was executed
+//! last_writes    the last writes to many places at once
 //! locate         where memory was written, code executed, a system call made …
 //! language       the language of `goto`
 //! goto           answers queries of it
@@ -40,6 +41,7 @@ mod frames;
 mod functions;
 mod goto;
 pub mod language;
+mod last_writes;
 mod locate;
 mod program;
 mod recent;
@@ -59,6 +61,7 @@ pub use error::Error;
 pub use executed::Invocation;
 pub use frames::{Evaluated, FRAMES_LIMIT, Named, ThreadStack};
 pub use goto::{Found, FoundEvent, Goto, GotoContext, Matches};
+pub use last_writes::LastWrite;
 pub use locate::{Execution, Read, RowFilter, Search, Write};
 pub use program::{Death, Program, SIGINFO_SIZE};
 pub use retro_index::events::{Row, RowClass, TimedRow};

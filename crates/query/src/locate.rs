@@ -16,7 +16,7 @@ use retro_replayer::{AccessKind, Detail, Item};
 
 use crate::run::{Process, Run, WindowRef, discard};
 use crate::templates::Kind;
-use crate::trace::{TracedWrite, Writer};
+use crate::trace::{Trace, TracedWrite, Writer};
 use crate::{Cancel, Direction, Error, Moment};
 
 /// A change of memory.
@@ -38,6 +38,13 @@ pub struct Write {
 }
 
 impl Write {
+    /// A write of a window, with who wrote.
+    pub(crate) fn of(trace: &Trace, write: &TracedWrite<'_>) -> Write {
+        let (thread, pc) = trace.writer_of(write);
+        let TracedWrite { time, address, value, by, .. } = *write;
+        Write { time, thread, pc, address, value: value.to_vec(), by }
+    }
+
     /// Memory from an address on, after the write: what it does not reach stays as it was.
     pub fn applied_to(&self, address: u64, before: &[u8]) -> Vec<u8> {
         let mut after = before.to_vec();
@@ -125,25 +132,9 @@ impl Run {
             move |run: &Run, process: &Process, place: WindowRef<'_>, times: Range<u64>| {
                 let trace = run.trace_before(process, place, times.end)?;
                 let writes = trace.writes(memory.clone(), times);
-                Ok(writes
-                    .map(|write| {
-                        let (thread, pc) = trace.writer_of(&write);
-                        let TracedWrite { time, address, value, by, .. } = write;
-                        Write { time, thread, pc, address, value: value.to_vec(), by }
-                    })
-                    .collect())
+                Ok(writes.map(|write| Write::of(&trace, &write)).collect())
             },
         )
-    }
-
-    /// The last write to a range that a moment shows.
-    pub fn last_write(
-        &self,
-        moment: Moment,
-        memory: Range<u64>,
-        cancel: &Cancel,
-    ) -> Result<Option<Write>, Error> {
-        self.writes(moment, Direction::Backward, memory, cancel)?.next().transpose()
     }
 
     /// Reads of a range of memory, from a moment on, the nearest first. Where the index does not have them

@@ -8,6 +8,8 @@
 //! kernel wrote at time `t` counts for the instruction before `t`, the system call; at the very start of an interval, where
 //! there is none, for the first.
 
+mod last_writes;
+
 use std::ops::{ControlFlow, Range};
 
 use retro_abi::channel::Stream;

@@ -28,6 +28,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use gimli::{
     AttributeValue, DebugInfoOffset, DebugTypeSignature, Dwarf, SectionId, UnitOffset,
@@ -208,6 +209,21 @@ impl DebugInfo {
     /// Types that were read.
     pub(crate) fn types(&self) -> &KnownTypes {
         &self.types
+    }
+
+    /// The global variables of a unit, and those within functions that stay, in the order of the source.
+    pub(crate) fn variables_of(&self, unit: &Arc<DebugUnit>) -> Vec<NamedEntry> {
+        self.names().variables_of(self, unit)
+    }
+
+    /// Types with a text in their names, whatever the case: one of each name, at most so many.
+    pub(crate) fn types_with(
+        &self,
+        text: &str,
+        limit: usize,
+        deadline: Instant,
+    ) -> Vec<NamedEntry> {
+        self.names().types_with(self, text, limit, deadline)
     }
 
     fn names(&self) -> &Names {

@@ -63,7 +63,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use expression::{EvaluationError, Expression, ParseError};
 pub use files::FileState;
 pub use lines::Source;
-pub use lookup::{FunctionCode, LineCode, LineRange, NamedSymbol};
+pub use lookup::{FoundType, FunctionCode, LineCode, LineRange, NamedSymbol};
 pub use machine::{Machine, register};
 pub use object_file::ObjectFile;
 pub use place::{Function, Module, Place};
@@ -80,7 +80,8 @@ pub use value::{
     TreeOptions, Value,
 };
 pub use variables::{
-    CallSite, EntryRegisters, FrameContext, FrameScope, Scope, UnknownEntry, Variable, VariableKind,
+    CallSite, EntryRegisters, FrameContext, FrameScope, Global, Scope, UnknownEntry, Variable,
+    VariableKind,
 };
 
 /// Locks; a thread that panicked has left nothing half done behind the locks of this crate.

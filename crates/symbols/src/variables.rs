@@ -9,6 +9,7 @@
 //! ```text
 //! location      where a variable is: DWARF expressions and location lists
 //! lookup        names: locals, statics, globals, functions, enumerators, types
+//! globals       those of the file that a function is from
 //! arguments     parameters at the entry of a function, by the calling convention
 //! thread_local  where the variables of a thread are
 //! entry_values  what the caller says about the registers at the call
@@ -18,6 +19,7 @@
 
 mod arguments;
 mod entry_values;
+mod globals;
 mod location;
 mod lookup;
 mod thread_local;
@@ -32,6 +34,7 @@ use crate::types::{Die, Language, Spot, Type};
 use crate::value::{SyntheticPointer, Value};
 
 pub use entry_values::CallSite;
+pub use globals::Global;
 
 /// How deep blocks are nested in one another.
 const NESTING_LIMIT: usize = 8;

@@ -8,7 +8,10 @@ import { parseTime } from "./format.js";
 export const CHUNK = 50;
 
 /** Rows that are sorted: all of them are needed for that. */
-export const SORTED = 2000;
+export const SORTED = 50_000;
+
+/** Rows that are asked for at once where all are needed. */
+const MANY = 500;
 
 /** @typedef {{time: number, thread: number, pc?: any, arguments?: any[], end?: any, event?: any}} Row */
 
@@ -33,6 +36,8 @@ export class ByNumber {
     this.asked = new Map();
     this.total = 0;
     this.before = 0;
+    /** Addresses that are meant: the code of a line may be in several pieces. */
+    this.places = 1;
   }
 
   /**
@@ -40,9 +45,10 @@ export class ByNumber {
    * @param {number} time
    */
   async count(time) {
-    const { before, total } = await this.ask("executions.count", { process: this.process, time, ...this.target });
+    const { before, total, addresses } = await this.ask("executions.count", { process: this.process, time, ...this.target });
     this.before = before;
     this.total = total;
+    this.places = addresses.length;
   }
 
   /** @param {number} index */
@@ -65,6 +71,27 @@ export class ByNumber {
     return asking;
   }
 
+  /**
+   * Asks for all rows up to a number.
+   * @param {number} wanted
+   * @param {(done: number) => void} onProgress
+   */
+  async needAll(wanted, onProgress) {
+    let index = 0;
+    let cursor = {};
+    while (index < wanted) {
+      const page = await this.ask(this.method, { process: this.process, time: this.start, ...this.target, ...this.details(), limit: MANY, ...cursor });
+      for (const row of page.items) this.rows.set(index++, row);
+      onProgress(index);
+      if (!page.next) return;
+      cursor = { cursor: page.next };
+    }
+  }
+
+  details() {
+    return this.method === "locate.calls" ? { results: true } : {};
+  }
+
   /** @param {number} chunk */
   async fetch(chunk) {
     const first = chunk * CHUNK;
@@ -77,8 +104,7 @@ export class ByNumber {
       if (!found.items.length) return;
       time = found.items[0].time;
     }
-    const results = this.method === "locate.calls" ? { results: true } : {};
-    const page = await this.ask(this.method, { process, time, ...this.target, ...results, limit: CHUNK });
+    const page = await this.ask(this.method, { process, time, ...this.target, ...this.details(), limit: CHUNK });
     page.items.forEach((/** @type {Row} */ row, /** @type {number} */ index) => this.rows.set(first + index, row));
   }
 }
@@ -117,6 +143,17 @@ export class ByQuery {
   /** @param {number} index */
   row(index) {
     return this.list[index];
+  }
+
+  /**
+   * @param {number} wanted
+   * @param {(done: number) => void} onProgress
+   */
+  async needAll(wanted, onProgress) {
+    while (this.next !== undefined && this.list.length < wanted) {
+      await this.need(Math.floor(this.list.length / CHUNK));
+      onProgress(this.list.length);
+    }
   }
 
   /** @param {number} chunk */

@@ -1,11 +1,13 @@
 // @ts-check
-// From a value to what made it: the last write to its memory, or, if it is in a register, the last line at which it was another.
+// From a value to what made it: the last write to its memory, or, if it is in a register, the instruction that put it there.
 
-import { placeText } from "./format.js";
-import { Cancelled } from "./api.js";
+import { count, placeText, quoted } from "./format.js";
 
-/** Lines that are gone back for a value in a register. */
-const LINES = 300;
+/** Instructions that are gone back for a value in a register: each is looked at. */
+const REACH = 500_000;
+
+/** Values that can be compared with what they were: numbers, addresses, constants by name. */
+const LITERAL = /^(0x[0-9a-f]+|-?\d+(\.\d+(e[-+]?\d+)?)?|[A-Za-z_]\w*(?=$))/;
 
 /**
  * @typedef {{expression: string, text: string, address?: string, size?: number}} Followed
@@ -21,7 +23,7 @@ export function follow(app, value) {
     const { here } = app;
     const found = value.address
       ? await lastWrite(ask, here.at(), value)
-      : await lastChange(ask, here.inFrame(), value.expression, value.text);
+      : await lastChange(app, ask, value);
     const title = `${value.expression} = ${value.text}`;
     const from = here.now;
     app.notebook.add({ process: from.process, time: from.time, thread: from.thread, title: `Looked at ${title}`, place: app.placeNow(), text: "" });
@@ -43,29 +45,36 @@ async function lastWrite(ask, at, value) {
 }
 
 /**
- * Goes back line by line in the same function until the expression had another value.
+ * The last instruction that changed a value in a register, as long as the function runs; the call if it had the value already then.
+ * @param {import("./main.js").App} app
  * @param {import("./pane.js").Ask} ask
- * @param {any} from
- * @param {string} expression
- * @param {string} text
+ * @param {Followed} value
  */
-async function lastChange(ask, from, expression, text) {
-  let at = from;
-  for (let step = 0; step < LINES; step++) {
-    // Within a frame further out, the steps are those of the frame: first out to the call.
-    const params = at.frame > 0 ? { direction: "backward", calls: "out" } : { direction: "backward", calls: "over", unit: "line" };
-    const { frame, ...moment } = at;
-    const found = await ask("step", { ...moment, ...params });
-    if (!found || found.time === at.time) break;
-    at = { ...at, time: found.time, frame: Math.max(0, frame - 1), thread: found.thread };
-    if (frame > 0) continue;
-    try {
-      const value = await ask("evaluate", { ...at, expression });
-      if (value.text !== text) return found;
-    } catch (error) {
-      if (error instanceof Cancelled) throw error;
-      return found;
-    }
-  }
-  throw new Error(`${expression} is in a register, and did not change in the ${LINES} lines before.`);
+async function lastChange(app, ask, { expression, text }) {
+  const { here, frames } = app;
+  const literal = LITERAL.exec(text)?.[0];
+  if (literal === undefined) throw new Error(`${expression} is in registers, and no number: its last write cannot be told.`);
+  const { frame: index, process } = here.now;
+  const { thread } = app.stack;
+  // Where code is inlined, several frames are of one call.
+  const called = async (/** @type {number} */ from, /** @type {1 | -1} */ step) => {
+    let real = from;
+    while (frames[real]?.is_inlined) real += step;
+    if (!frames[real]) return undefined;
+    const stack = await ask("stack", { ...here.at(), thread, arguments: "at_call", first: real, limit: 1 });
+    return stack.frames[0]?.called;
+  };
+  // Registers of a function that waits are those that it had when it called.
+  const isCaller = index > 0 && !frames.slice(0, index).every((frame) => frame.is_inlined);
+  const from = isCaller ? await called(index - 1, -1) : here.now.time;
+  const entry = (await called(index, 1)) ?? here.range.start;
+  const earliest = Math.max(entry, from - REACH);
+  const conditions = [`time >= ${earliest}`, `(${expression}) != ${literal}`, `depth = ${frames.length - index}`, `thread = ${thread}`];
+  const query = `now backward instruction ${quoted(frames[index].function ?? frames[index].pc)} where ${conditions.join(" and ")}`;
+  const page = await ask("goto", { process, time: from, thread, query });
+  if (page.items.length) return page.items[0];
+  if (earliest > entry) throw new Error(`${expression} is in a register, and did not change in the ${count(REACH)} instructions before.`);
+  const before = await ask("step", { process, time: entry, thread, direction: "backward", calls: "into", unit: "instruction" });
+  if (!before || before.time === entry) throw new Error(`${expression} is in a register, and never changed.`);
+  return before;
 }

@@ -116,3 +116,11 @@ export function asciiOf(hex) {
   }
   return text;
 }
+
+/**
+ * A name in a query, without the meaning of its characters.
+ * @param {string} name
+ */
+export function quoted(name) {
+  return `"${name.replace(/[\\"*?]/g, "\\$&")}"`;
+}

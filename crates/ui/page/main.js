@@ -4,6 +4,7 @@
 import { h, button, announce } from "./dom.js";
 import { Api, takeToken } from "./api.js";
 import { Here, readHash } from "./moment.js";
+import { Sources } from "./sources.js";
 import { Keys } from "./keys.js";
 import { makeHelp } from "./help.js";
 import { split, tabs } from "./layout.js";
@@ -37,8 +38,7 @@ export class App {
     this.names = [];
     /** @type {any[]} */
     this.frames = [];
-    /** Whether source files are there, as far as is known. @type {Map<string, boolean>} */
-    this.readable = new Map();
+    this.sources = new Sources(this.here);
     this.wantsSource = false;
     this.openedForLack = false;
     this.threadName = this.threadName.bind(this);
@@ -109,6 +109,10 @@ export class App {
     this.processes.value = String(now.process);
     if (change.timeMoved) announce(`${change.why ? change.why + ", " : ""}time ${count(now.time)}`);
     this.wantsSource = change.timeMoved && now.frame === 0;
+    if (change.timeMoved) {
+      this.shownFrame = "";
+      this.data.moved();
+    }
     this.stack.update(change);
     if (change.timeMoved) {
       this.timeline.update();
@@ -120,7 +124,6 @@ export class App {
     } else if (now.thread === this.stack.thread || now.thread === undefined) {
       this.frameChanged(this.frames, this.stack.thread ?? 0);
     }
-    this.data.update(change);
   }
 
   /**
@@ -136,7 +139,13 @@ export class App {
     this.shownFrame = key;
     this.disassembly.update(frame);
     if (this.wantsSource) this.chooseFrame(frames, thread);
-    else this.source.update(frame);
+    else this.showFrame(frame);
+  }
+
+  /** @param {any} frame */
+  showFrame(frame) {
+    this.source.update(frame);
+    this.data.reload();
   }
 
   /**
@@ -148,22 +157,19 @@ export class App {
   async chooseFrame(frames, thread) {
     this.wantsSource = false;
     const { now } = this.here;
+    const ask = (/** @type {string} */ method, /** @type {object} */ params) => this.api.ask(method, params);
     for (const [index, frame] of frames.slice(0, FRAMES_TRIED).entries()) {
-      const path = frame.source?.path;
-      if (!path) continue;
-      if (!this.readable.has(path)) {
-        const text = this.api.ask("source.read", { ...this.here.at(), path, count: 10_000 });
-        this.readable.set(path, await text.then(() => true, () => false));
-      }
+      if (!frame.source) continue;
+      const canRead = await this.sources.canRead(ask, frame.source.path, frame.source.line);
       if (this.here.now !== now) return;
-      if (!this.readable.get(path)) continue;
+      if (!canRead) continue;
       if (this.openedForLack && !this.disassembly.root.hidden) this.toggleDisassembly();
       if (index > 0) this.here.go({ frame: index, thread, replace: true });
-      else this.source.update(frame);
+      else this.showFrame(frame);
       return;
     }
     if (this.here.now !== now) return;
-    this.source.update(frames[0]);
+    this.showFrame(frames[0]);
     this.wantDisassembly();
   }
 

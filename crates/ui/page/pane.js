@@ -59,8 +59,7 @@ export class Pane {
       setTimeout(() => (this.spinner.hidden = false), SPIN_AFTER),
     ];
     const onProgress = (/** @type {number} */ done, /** @type {number | null} */ total) => {
-      const share = total ? `${Math.min(99, Math.floor((100 * done) / total))} %` : "";
-      /** @type {HTMLElement} */ (this.spinner.querySelector(".progress")).textContent = share;
+      this.progress(total ? `${Math.min(99, Math.floor((100 * done) / total))} %` : "");
     };
     /** @type {Ask} */
     const ask = (method, params) => this.api.ask(method, params, { signal: running.signal, onProgress });
@@ -84,7 +83,15 @@ export class Pane {
     this.timers.forEach(clearTimeout);
     this.root.classList.remove("stale");
     this.spinner.hidden = true;
-    /** @type {HTMLElement} */ (this.spinner.querySelector(".progress")).textContent = "";
+    this.progress("");
+  }
+
+  /**
+   * Says how far it is, to whoever waits.
+   * @param {string} text
+   */
+  progress(text) {
+    /** @type {HTMLElement} */ (this.spinner.querySelector(".progress")).textContent = text;
   }
 
   /** @param {string} text */

@@ -1,5 +1,5 @@
 // @ts-check
-// One box for everything: functions, files, variables, addresses, times, expressions, and queries of the language of `goto`.
+// One box for everything: functions, files, variables, types, addresses, times, expressions, and queries of the language of `goto`.
 
 import { h } from "./dom.js";
 import { Cancelled } from "./api.js";
@@ -21,8 +21,8 @@ export class Search {
     this.active = -1;
     this.input = /** @type {HTMLInputElement} */ (
       h("input", {
-        id: "search", type: "search", role: "combobox", placeholder: "Function, file, expression, 0x…, time, goto …   ( / )",
-        "aria-label": "Search for functions, files, expressions, addresses, times; or a goto query", "aria-expanded": "false",
+        id: "search", type: "search", role: "combobox", placeholder: "Function, file, type, expression, 0x…, time, goto …   ( / )",
+        "aria-label": "Search for functions, files, types, expressions, addresses, times; or a goto query", "aria-expanded": "false",
         "aria-controls": "choices", "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false",
       })
     );
@@ -80,10 +80,7 @@ export class Search {
         isName && ask("symbols.functions", { ...here.at(), name: text, limit: 3 }).then((found) => ((inlined = found?.items ?? []), show())),
         isName && ask("symbols.search", { ...here.at(), text, variables: true, limit: 6 }).then((found) => ((groups[3] = this.variableChoices(found ?? [], text)), show())),
         isName && ask("symbols.files", { ...here.at(), text, limit: 8 }).then((found) => ((groups[4] = this.fileChoices(found ?? [])), show())),
-        isName && ask("evaluate", { ...here.inFrame(), expression: `sizeof(${text})` }).then((value) => {
-          if (value && !groups[1].length) groups[5] = [{ kind: "Type", text, detail: `${value.text} bytes`, run: () => this.app.data.watch(`sizeof(${text})`) }];
-          show();
-        }),
+        isName && ask("symbols.types", { ...here.at(), text, limit: 8 }).then((found) => ((groups[5] = this.typeChoices(found ?? [])), show())),
       ]);
     } catch {
       // Another search has begun.
@@ -161,6 +158,16 @@ export class Search {
    */
   fileChoices(found) {
     return found.map((path) => ({ kind: "File", text: baseName(path), detail: path, run: () => this.app.source.open(path, 1) }));
+  }
+
+  /**
+   * @param {{name: string, size?: number}[]} found
+   * @returns {Choice[]}
+   */
+  typeChoices(found) {
+    return found.map(({ name, size }) => ({
+      kind: "Type", text: name, detail: size === undefined ? "of unknown size" : `${count(size)} bytes`, run: () => this.app.data.watch(`sizeof(${name})`),
+    }));
   }
 
   /** @param {Choice[]} choices */

@@ -47,6 +47,7 @@ pub const FILES: &[StaticFile] = &[
     file!(SCRIPT, "moment.js"),
     file!(SCRIPT, "pane.js"),
     file!(SCRIPT, "search.js"),
+    file!(SCRIPT, "sources.js"),
     file!(SCRIPT, "theme.js"),
     file!(SCRIPT, "virtual-list.js"),
     file!(SCRIPT, "panes/data.js"),

@@ -94,7 +94,7 @@ fn somewhere() -> impl Strategy<Value = Where> {
 #[derive(Clone, Debug)]
 enum What {
     Writes(Where, Direction, usize),
-    LastWrite(Where),
+    LastWrites(Vec<Where>),
     Executions(Vec<(Index, bool)>, Direction, usize),
     Count(Index),
     Nth(Index, Direction, u64),
@@ -152,7 +152,7 @@ fn what() -> impl Strategy<Value = What> {
     let count = 1usize..MOST_ANSWERS;
     prop_oneof![
         4 => (somewhere(), direction(), count.clone()).prop_map(|(a, b, c)| What::Writes(a, b, c)),
-        3 => somewhere().prop_map(What::LastWrite),
+        3 => prop::collection::vec(somewhere(), 1..6).prop_map(What::LastWrites),
         3 => (addresses, direction(), count.clone()).prop_map(|(a, b, c)| What::Executions(a, b, c)),
         2 => index().prop_map(What::Count),
         2 => (index(), direction(), 1u64..40).prop_map(|(a, b, c)| What::Nth(a, b, c)),
@@ -264,17 +264,22 @@ impl<'a> Scene<'a> {
                     oracle.is_write(found, expected)
                 });
             }
-            What::LastWrite(place) => {
-                let memory = self.range(oracle, *place);
-                let found = self.run.last_write(from, memory.clone(), &Cancel::new());
+            What::LastWrites(places) => {
+                let memory: Vec<_> =
+                    places.iter().map(|place| self.range(oracle, *place)).collect();
+                let found = self.run.last_writes(from, &memory, usize::MAX, &Cancel::new());
                 let Some(found) = self.allowed(found) else { return };
-                let expected = oracle.writes(time, Direction::Backward, &memory);
-                let is_same = match (&found, expected.first()) {
-                    (Some(found), Some(expected)) => oracle.is_write(found, expected),
-                    (found, expected) => found.is_none() && expected.is_none(),
-                };
-                let expected = expected.first();
-                assert!(is_same, "{}, {memory:x?}\n{found:x?}\n{expected:x?}", context());
+                assert_eq!(found.len(), memory.len());
+                for (found, memory) in found.into_iter().zip(&memory) {
+                    let found = found.expect("all windows may be looked into").found();
+                    let expected = oracle.writes(time, Direction::Backward, memory);
+                    let is_same = match (&found, expected.first()) {
+                        (Some(found), Some(expected)) => oracle.is_write(found, expected),
+                        (found, expected) => found.is_none() && expected.is_none(),
+                    };
+                    let expected = expected.first();
+                    assert!(is_same, "{}, {memory:x?}\n{found:x?}\n{expected:x?}", context());
+                }
             }
             What::Executions(addresses, direction, count) => {
                 let code = &self.tables.code[&oracle.log];

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Answer;
 use super::failure::{at_most, invalid};
 use super::search::{Search, search_params};
-use super::state::WriteOrigin;
+use super::state::{WriteOrigin, memory_range};
 use super::target::Target;
 use super::wire::{Address, Place, Time, hex};
 use crate::methods::Methods;
@@ -71,12 +71,7 @@ fn writes(run: &Run, params: WritesParams, context: &CallContext) -> Answer<Page
 
 fn memory_of(search: &Search<'_>, params: &WritesParams) -> Answer<Range<u64>> {
     match (params.address, &params.expression) {
-        (Some(Address(start)), None) => {
-            let length = params.length.unwrap_or(1);
-            let end = start.checked_add(length).filter(|end| *end > start);
-            let empty = || invalid("the range is empty or reaches beyond all addresses");
-            Ok(start..end.ok_or_else(empty)?)
-        }
+        (Some(address), None) => memory_range(address, params.length.unwrap_or(1)),
         (None, Some(expression)) if params.length.is_none() => {
             at_most("frame", params.frame.into(), retro_query::FRAMES_LIMIT as u64)?;
             let state = search.run.state(search.asked())?;

@@ -1,6 +1,6 @@
 //! How often code was executed: lines of a file up to a moment, and lines of one invocation of a function.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use retro_query::symbols::LineCode;
 use retro_query::{Moment, Run};
@@ -110,7 +110,7 @@ struct LineCountsParams {
     count: Option<u32>,
 }
 
-/// How often a line was executed.
+/// How often a line was executed: as often as the piece of its code that was executed most, in each function that has it.
 #[derive(Debug, Serialize, JsonSchema)]
 struct LineCount {
     /// The line.
@@ -133,11 +133,11 @@ fn line_counts(
     run.process(now.log)?.volume_of(now.time)?;
     let range = params.first..params.first.saturating_add(lines);
     let code: Vec<LineCode> = run.symbols().code_of_lines(now.log, now.time, &params.file, range);
-    let mut of_lines: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    let mut of_lines: BTreeMap<u32, BTreeSet<Vec<u64>>> = BTreeMap::new();
     for code in code {
-        of_lines.entry(code.source.line).or_default().extend(code.entries);
+        of_lines.entry(code.source.line).or_default().insert(code.entries);
     }
-    let mut addresses: Vec<u64> = of_lines.values().flatten().copied().collect();
+    let mut addresses: Vec<u64> = of_lines.values().flatten().flatten().copied().collect();
     addresses.sort_unstable();
     addresses.dedup();
     if addresses.len() > ADDRESSES_LIMIT {
@@ -148,14 +148,20 @@ fn line_counts(
     }
     let counted = counts(run, now, &addresses, context)?;
     let of_address: BTreeMap<u64, (u64, u64)> = addresses.into_iter().zip(counted).collect();
-    let counted = of_lines.into_iter().map(|(line, mut entries)| {
-        entries.sort_unstable();
-        entries.dedup();
-        let counts = entries.iter().filter_map(|entry| of_address.get(entry));
+    let counted = of_lines.into_iter().map(|(line, functions)| {
+        let of_function = |entries: &Vec<u64>| most_executed(entries, &of_address);
+        let counts = functions.iter().map(of_function);
         let (before, total) = counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
         LineCount { line, before, total }
     });
     Ok(counted.collect())
+}
+
+/// How often a function executed a line whose code may be in several pieces: most often they follow each other, so that all of
+/// them together are one execution.
+fn most_executed(entries: &[u64], counts: &BTreeMap<u64, (u64, u64)>) -> (u64, u64) {
+    let counts = entries.iter().filter_map(|entry| counts.get(entry));
+    counts.copied().max_by_key(|(_, total)| *total).unwrap_or_default()
 }
 
 /// Parameters of `call.lines`.

@@ -21,8 +21,11 @@ use crate::service::CallContext;
 /// Lines that are read at once.
 const LINES_LIMIT: u32 = 10_000;
 
-/// Functions that a search finds.
+/// Names that a search finds.
 const SEARCH_LIMIT: u32 = 1000;
+
+/// Types of a file that are looked at for those most similar.
+const TYPES_FOUND: usize = 4000;
 
 pub(super) fn add(methods: Methods<Run>) -> Methods<Run> {
     methods
@@ -37,6 +40,7 @@ pub(super) fn add(methods: Methods<Run>) -> Methods<Run> {
             search,
         )
         .add("symbols.files", "Source files with a text in their names.", files)
+        .add("symbols.types", "Types with a text in their names, the most similar first.", types)
         .add("symbols.line", "The code of a source line.", line)
         .add("source.read", "Lines of a source file of the program.", read)
 }
@@ -159,22 +163,65 @@ fn search(
     let mut found = symbols.symbol_named(log, time, &pattern);
     found.retain(|symbol| symbol.is_code != params.variables);
     context.cancel().check()?;
-    let rank = |name: &str| {
-        let last = name.rsplit("::").next().unwrap_or(name);
-        (Reverse((last == params.text, last.starts_with(&params.text))), name.len())
-    };
-    found.sort_by(|one, other| {
-        (rank(&one.name), &one.name, one.address).cmp(&(
-            rank(&other.name),
-            &other.name,
-            other.address,
-        ))
+    found.sort_by_cached_key(|symbol| {
+        (similarity(&symbol.name, &params.text), symbol.name.clone(), symbol.address)
     });
     let shown = found.into_iter().take(limit as usize).map(|symbol| FoundFunction {
         source: symbols.source_of(log, time, symbol.address).as_ref().map(SourceLine::from),
         name: symbol.name.to_string(),
         address: Address(symbol.address),
         module: symbol.module.path.to_string_lossy().into_owned(),
+    });
+    Ok(shown.collect())
+}
+
+/// How similar a name is to a text in it: what is most similar is least.
+fn similarity(name: &str, text: &str) -> impl Ord + use<> {
+    let last = name.rsplit("::").next().unwrap_or(name);
+    (Reverse((last == text, last.starts_with(text))), name.len())
+}
+
+/// Parameters of `symbols.types`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TypesParams {
+    process: ProcessNumber,
+    time: Time,
+    /// A part of the name, whatever its case.
+    text: String,
+    /// How many: 20 unless given, at most 1000.
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<u32>,
+}
+
+/// A type that was found.
+#[derive(Debug, Serialize, JsonSchema)]
+struct NamedType {
+    /// Its full name, as in a declaration.
+    name: String,
+    /// How many bytes it takes, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+    /// The file that has it.
+    module: String,
+}
+
+fn types(run: &Run, params: TypesParams, context: &CallContext) -> Answer<Vec<NamedType>> {
+    check_name(&params.text)?;
+    let limit = params.limit.unwrap_or(20);
+    at_most("limit", limit.into(), SEARCH_LIMIT.into())?;
+    let Moment { log, time } = moment(params.process, params.time);
+    run.process(log)?.volume_of(time)?;
+    let mut found = run.symbols().types_with(log, time, &params.text, TYPES_FOUND);
+    context.cancel().check()?;
+    found.sort_by_cached_key(|found| {
+        let own = found.ty.own_name().map_or_else(String::new, ToString::to_string);
+        (similarity(&own, &params.text), own)
+    });
+    let shown = found.into_iter().take(limit as usize).map(|found| NamedType {
+        name: found.ty.name().to_string(),
+        size: found.ty.size(),
+        module: found.module.path.to_string_lossy().into_owned(),
     });
     Ok(shown.collect())
 }

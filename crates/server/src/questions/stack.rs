@@ -1,7 +1,9 @@
 //! Call stacks and the variables of their frames.
 
-use retro_query::symbols::{FormatOptions, Frame, FrameScope, StackEnd, Variable, VariableKind};
-use retro_query::{Named, Run, ThreadStack};
+use retro_query::symbols::{
+    FormatOptions, FrameScope, Global, Scope, StackEnd, Variable, VariableKind,
+};
+use retro_query::{Moment, Named, Run, ThreadStack};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +12,7 @@ use super::failure::at_most;
 use super::value::{ValueNode, format_options, in_frame, tree_options};
 use super::wire::{Address, ProcessNumber, SourceLine, Time, moment};
 use crate::methods::Methods;
+use crate::paging::{Page, PageRequest};
 use crate::service::CallContext;
 
 /// Frames of an answer unless given.
@@ -22,6 +25,11 @@ pub(super) fn add(methods: Methods<Run>) -> Methods<Run> {
     methods
         .add("stack", "The call stack of a thread at a moment, innermost frame first.", stack)
         .add("locals", "The parameters and local variables that a frame sees.", locals)
+        .add(
+            "globals",
+            "The global variables of the source file that a frame's function was compiled from.",
+            globals,
+        )
 }
 
 /// Parameters of `stack`.
@@ -182,12 +190,17 @@ fn stack(run: &Run, params: StackParams, context: &CallContext) -> Answer<Stack>
     let state = run.state(moment(params.process, params.time))?;
     let wanted = (params.first as usize).saturating_add(limit as usize);
     let stack = state.stack(params.thread, wanted)?;
+    let given = wanted.min(stack.frames().len());
+    let given = given.min(params.first as usize)..given;
+    let calls = match params.arguments {
+        WantedArguments::AtCall => stack.entries(given.clone(), context.cancel().flag())?,
+        _ => vec![None; given.len()],
+    };
     let mut frames = Vec::new();
-    for (index, frame) in stack.frames().iter().enumerate().take(wanted).skip(params.first as usize)
-    {
+    for (index, called) in given.zip(calls) {
         context.cancel().check()?;
         context.progress(frames.len() as u64, Some(limit.into()));
-        frames.push(describe(&stack, index, frame, &params, context)?);
+        frames.push(describe(&stack, index, called, &params)?);
     }
     let end = match stack.end() {
         StackEnd::Outermost => StackEndKind::Outermost,
@@ -201,24 +214,19 @@ fn stack(run: &Run, params: StackParams, context: &CallContext) -> Answer<Stack>
 fn describe(
     stack: &ThreadStack<'_>,
     index: usize,
-    frame: &Frame,
+    called: Option<Moment>,
     params: &StackParams,
-    context: &CallContext,
 ) -> Answer<StackFrame> {
     let format = argument_format();
-    let cancel = context.cancel().flag();
+    let frame = &stack.frames()[index];
     let arguments = match params.arguments {
         WantedArguments::None => None,
-        WantedArguments::AtCall => Some(stack.arguments(index, &format, cancel)?),
+        WantedArguments::AtCall => Some(stack.arguments_since(index, called, &format)?),
         WantedArguments::Now => {
             let mut locals = stack.locals(index, &format)?;
             locals.retain(|local| local.is_parameter);
             Some(locals)
         }
-    };
-    let called = match params.arguments {
-        WantedArguments::AtCall => stack.entry(index, cancel)?,
-        _ => None,
     };
     let locals = match params.locals {
         true => Some(stack.with_scope(index, |scope| Local::all(scope, &format))?),
@@ -262,5 +270,68 @@ fn locals(run: &Run, params: LocalsParams, _: &CallContext) -> Answer<Vec<Local>
     let format = format_options(params.format, params.raw)?;
     in_frame(run, params.process, params.time, params.thread, params.frame, |scope| {
         Ok(Local::all(scope, &format))
+    })
+}
+
+/// Parameters of `globals`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GlobalsParams {
+    process: ProcessNumber,
+    time: Time,
+    /// The thread; the one that runs unless given.
+    thread: Option<u32>,
+    /// The frame of its call stack, 0 for the innermost.
+    #[serde(default)]
+    frame: u32,
+    /// How numbers are written, as for `evaluate`.
+    format: Option<char>,
+    /// Members as they are, no matter what they mean.
+    #[serde(default)]
+    raw: bool,
+    /// Variables of a page: 100 unless given, at most 10,000.
+    limit: Option<u32>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+}
+
+/// A global variable.
+#[derive(Debug, Serialize, JsonSchema)]
+struct GlobalVariable {
+    /// The line that it was declared in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u32>,
+    /// Its value, under its full name; `expand` gives its parts.
+    value: ValueNode,
+}
+
+impl GlobalVariable {
+    fn of(global: &Global, scope: &FrameScope<'_>, format: &FormatOptions) -> Option<Self> {
+        let value = scope.value_at(&global.spot)?;
+        let value = value.tree(&global.name, scope, &tree_options(format, 0, 0, 0)).into();
+        Some(GlobalVariable { line: global.line, value })
+    }
+}
+
+fn globals(
+    run: &Run,
+    params: GlobalsParams,
+    context: &CallContext,
+) -> Answer<Page<GlobalVariable>> {
+    let format = format_options(params.format, params.raw)?;
+    let pager = context.pager(&PageRequest { limit: params.limit, cursor: params.cursor })?;
+    let first: usize = pager.start.unwrap_or(0);
+    in_frame(run, params.process, params.time, params.thread, params.frame, |scope| {
+        let mut globals = scope.globals().skip(first).peekable();
+        let mut items = Vec::new();
+        let mut next = first;
+        while next - first < pager.limit
+            && let Some(global) = globals.next()
+        {
+            context.cancel().check()?;
+            items.extend(GlobalVariable::of(&global, scope, &format));
+            next += 1;
+        }
+        Ok(pager.page(items, globals.peek().is_some().then_some(&next)))
     })
 }

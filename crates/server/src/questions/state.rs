@@ -6,7 +6,7 @@ use std::ops::Range;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use retro_abi::log::register;
-use retro_query::{Moment, Run, Write, Writer};
+use retro_query::{LastWrite, Moment, Run, Write, Writer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,9 @@ const READ_LIMIT: u64 = 1 << 20;
 /// Bytes whose last writes are looked for at once.
 const LAST_WRITES_LIMIT: u64 = 4096;
 
+/// Ranges whose last writes are looked for at once.
+const RANGES_LIMIT: u64 = 1000;
+
 /// `PROT_*` and `MAP_*` of the kernel.
 const PROT_READ: u32 = 1;
 const PROT_WRITE: u32 = 2;
@@ -39,6 +42,11 @@ pub(super) fn add(methods: Methods<Run>) -> Methods<Run> {
             "memory.last_writes",
             "For each byte of a small range, the last write that a moment shows.",
             last_writes,
+        )
+        .add(
+            "memory.last_write_of_each",
+            "For each of some ranges of memory, the last write to it that a moment shows.",
+            last_write_of_each,
         )
         .add("maps", "The mappings at a moment, by address.", maps)
 }
@@ -261,13 +269,11 @@ fn last_writes(
     context: &CallContext,
 ) -> Answer<Vec<LastWritten>> {
     at_most("length", params.length, LAST_WRITES_LIMIT)?;
-    let start = params.address.0;
-    let end = start.checked_add(params.length).filter(|end| *end > start);
-    let end = end.ok_or_else(|| invalid("the range is empty or reaches beyond all addresses"))?;
+    let range = memory_range(params.address, params.length)?;
     let moment = moment(params.process, params.time);
     let mut found = Vec::new();
     // What the last write to a range did not cover is asked for again, part by part.
-    let mut open: Vec<Range<u64>> = std::iter::once(start..end).collect();
+    let mut open: Vec<Range<u64>> = std::iter::once(range).collect();
     while let Some(range) = open.pop() {
         context.progress(
             params.length - open.iter().map(|part| part.end - part.start).sum::<u64>(),
@@ -293,6 +299,67 @@ fn last_writes(
     }
     found.sort_by_key(|part| part.address);
     Ok(joined(found))
+}
+
+/// Parameters of `memory.last_write_of_each`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct LastWriteOfEachParams {
+    process: ProcessNumber,
+    time: Time,
+    /// The ranges, at most 1000.
+    #[schemars(length(max = 1000))]
+    ranges: Vec<MemoryRange>,
+    /// How many pieces of the run, of two million instructions each, may be looked into; all unless given. For one range it is a
+    /// quarter of them.
+    pieces: Option<u32>,
+}
+
+/// The last write to a range of memory.
+#[derive(Debug, Serialize, JsonSchema)]
+struct LastWriteOfRange {
+    /// Whether it is known; not if more would have to be looked into.
+    is_known: bool,
+    /// The write; absent if the process never wrote there, or if it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    write: Option<WriteOrigin>,
+}
+
+/// A range of memory.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct MemoryRange {
+    /// The first byte.
+    address: Address,
+    /// How many bytes.
+    length: u64,
+}
+
+fn last_write_of_each(
+    run: &Run,
+    params: LastWriteOfEachParams,
+    context: &CallContext,
+) -> Answer<Vec<LastWriteOfRange>> {
+    at_most("ranges", params.ranges.len() as u64, RANGES_LIMIT)?;
+    let ranges = params.ranges.iter().map(|range| memory_range(range.address, range.length));
+    let ranges: Vec<Range<u64>> = ranges.collect::<Answer<_>>()?;
+    let moment = moment(params.process, params.time);
+    let windows = params.pieces.map_or(usize::MAX, |pieces| pieces as usize);
+    let found = run.last_writes(moment, &ranges, windows, context.cancel().flag())?.into_iter();
+    let described = found.map(|found| LastWriteOfRange {
+        is_known: found.is_some(),
+        write: found
+            .and_then(LastWrite::found)
+            .map(|write| WriteOrigin::of(run, moment.log, &write)),
+    });
+    Ok(described.collect())
+}
+
+/// The memory from an address on.
+pub(super) fn memory_range(address: Address, length: u64) -> Answer<Range<u64>> {
+    let end = address.0.checked_add(length).filter(|end| *end > address.0);
+    let wrong = || invalid("the range is empty or reaches beyond all addresses");
+    Ok(address.0..end.ok_or_else(wrong)?)
 }
 
 /// Neighbours that the same write left are one.

@@ -60,14 +60,25 @@ fn examples(ledger: &Recorded) -> Vec<(&'static str, Value)> {
         ("registers", at(inside, json!({}))),
         ("memory.read", at(end, json!({ "address": accounts, "length": 48 }))),
         ("memory.last_writes", at(end, json!({ "address": accounts, "length": 48 }))),
+        (
+            "memory.last_write_of_each",
+            at(
+                end,
+                json!({ "ranges": [
+                    { "address": accounts, "length": 16 }, { "address": "0x402000", "length": 1 },
+                ] }),
+            ),
+        ),
         ("maps", at(end, json!({ "limit": 2 }))),
         ("stack", at(inside, json!({ "arguments": "at_call" }))),
         ("locals", at(inside, json!({ "frame": 0 }))),
+        ("globals", at(inside, json!({ "frame": 0, "limit": 2 }))),
         ("evaluate", at(inside, json!({ "expression": "from->balance - amount" }))),
         ("expand", at(inside, json!({ "expression": "accounts", "path": [1] }))),
         ("symbols.functions", at(0, json!({ "name": "transfer" }))),
         ("symbols.search", at(0, json!({ "text": "al", "limit": 2 }))),
         ("symbols.files", at(0, json!({ "text": "ledger" }))),
+        ("symbols.types", at(0, json!({ "text": "acc" }))),
         ("symbols.line", at(0, json!({ "file": "ledger.c", "line": 47 }))),
         ("source.read", at(0, json!({ "path": "ledger.c", "first": 45, "count": 3 }))),
         (

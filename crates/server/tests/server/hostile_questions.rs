@@ -175,9 +175,10 @@ fn every_method_refuses_what_is_no_moment() {
                 "memory.read" | "memory.last_writes" => {
                     json!({ "address": "0x403000", "length": 1 })
                 }
+                "memory.last_write_of_each" => json!({ "ranges": [] }),
                 "evaluate" | "expand" => json!({ "expression": "total" }),
                 "symbols.functions" => json!({ "name": "sum" }),
-                "symbols.search" | "symbols.files" => json!({ "text": "sum" }),
+                "symbols.search" | "symbols.files" | "symbols.types" => json!({ "text": "sum" }),
                 "executions.count" => json!({ "function": "sum" }),
                 "lines.counts" => json!({ "file": "ledger.c", "first": 1 }),
                 "symbols.line" => json!({ "file": "ledger.c", "line": 1 }),
@@ -239,6 +240,7 @@ fn huge_requests_are_refused_at_once() {
         ("stack", json!({ "limit": u32::MAX })),
         ("locals", json!({ "frame": u32::MAX })),
         ("locals", json!({ "frame": 9 })),
+        ("globals", json!({ "frame": 9 })),
         ("evaluate", json!({ "expression": long })),
         ("evaluate", json!({ "expression": "1+".repeat(1 << 19) })),
         ("expand", json!({ "expression": "total", "path": vec![0; 10_000] })),

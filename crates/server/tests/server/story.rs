@@ -83,6 +83,18 @@ fn the_last_writes_of_bytes_are_found() {
         .collect();
     // Balances were written, the names between them were not.
     assert_eq!(parts, [(8, true), (8, false), (8, true), (8, false), (8, true)]);
+    // The same, range by range.
+    let start = u64::from_str_radix(&address.unwrap()[2..], 16).unwrap();
+    let ranges: Vec<Value> =
+        (0..5).map(|number| json!({ "address": start + 8 * number, "length": 8 })).collect();
+    for pieces in [json!({}), json!({ "pieces": 1 })] {
+        let mut question = json!({ "ranges": ranges });
+        question.as_object_mut().unwrap().extend(pieces.as_object().unwrap().clone());
+        let each = ledger.ask_at("memory.last_write_of_each", ledger.end(), question);
+        let each: Vec<bool> =
+            each.as_array().unwrap().iter().map(|one| one.get("write").is_some()).collect();
+        assert_eq!(each, [true, false, true, false, true]);
+    }
     let before = ledger.ask_at("memory.last_writes", 0, params);
     assert_eq!(before.as_array().unwrap().len(), 1);
     assert!(before[0].get("write").is_none());

@@ -12,6 +12,7 @@
 
 mod listing;
 mod mentions;
+mod search;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -113,13 +114,14 @@ impl Names {
         Names { units, types: Mutex::default(), searches: AtomicUsize::new(0) }
     }
 
-    /// Lists the units that may define a name, by all processors together.
-    fn list(&self, info: &DebugInfo, name: &[u8]) {
-        let mentions = if self.searches.fetch_add(1, Ordering::Relaxed) < SEARCHES {
-            Mentions::of(name, &info.main)
-        } else {
-            None
-        };
+    /// Lists the units that may define a name.
+    fn list_for(&self, info: &DebugInfo, name: &[u8]) {
+        let is_one_of_few = self.searches.fetch_add(1, Ordering::Relaxed) < SEARCHES;
+        self.list(info, if is_one_of_few { Mentions::of(name, &info.main) } else { None });
+    }
+
+    /// Lists the units that mention something, or all, by all processors together.
+    fn list(&self, info: &DebugInfo, mentions: Option<Mentions>) {
         let deadline = Instant::now() + LISTING_LIMIT;
         let next = AtomicUsize::new(0);
         let list = || {
@@ -162,7 +164,7 @@ impl Names {
     /// The definitions with a name, which may lack template arguments.
     pub(super) fn find(&self, info: &DebugInfo, name: &str) -> Vec<NamedEntry> {
         let base = base_of(name.as_bytes());
-        self.list(info, base);
+        self.list_for(info, base);
         let sum = sum_of(base);
         let mut found = Vec::new();
         let units = self.units.iter().enumerate().flat_map(|(number, slot)| {

@@ -10,7 +10,7 @@
 use super::lookup::entry_address;
 use super::{FrameScope, Variable, VariableKind, scope_children};
 use crate::types::{
-    Count, Encoding, Kind, Language, Link, Member, MemberKind, Type, VISITS_LIMIT, visit,
+    Count, Die, Encoding, Kind, Language, Link, Member, MemberKind, Type, VISITS_LIMIT, visit,
 };
 use crate::value::{Contents, Held, Origin, Value};
 
@@ -40,6 +40,12 @@ struct Passing<'s, 'a> {
 }
 
 impl FrameScope<'_> {
+    /// Whether anything is known of parameters of the function with code of its own around the address.
+    pub fn has_parameters(&self) -> bool {
+        let is_parameter = |die: &Die| die.tag() == gimli::DW_TAG_formal_parameter;
+        self.function().is_some_and(|function| scope_children(function).iter().any(is_parameter))
+    }
+
     /// The parameters of the function with code of its own around the address.
     pub(super) fn arguments(&self) -> Vec<Variable> {
         let Some(function) = self.function() else { return Vec::new() };
@@ -72,7 +78,7 @@ impl FrameScope<'_> {
 }
 
 impl<'s, 'a> Passing<'s, 'a> {
-    fn new(scope: &'s FrameScope<'a>, function: &crate::types::Die) -> Passing<'s, 'a> {
+    fn new(scope: &'s FrameScope<'a>, function: &Die) -> Passing<'s, 'a> {
         // The return address is below them.
         let stack = scope.frame.machine.register(7).unwrap_or(0).wrapping_add(8);
         let mut passing = Passing { scope, integers: 0, vectors: 0, stack };

@@ -190,7 +190,7 @@ impl FrameScope<'_> {
 }
 
 /// The names that a definition goes by: those within an enumeration may do without its name.
-fn names_of(info: &Arc<DebugInfo>, named: &NamedEntry) -> Vec<String> {
+pub(super) fn names_of(info: &Arc<DebugInfo>, named: &NamedEntry) -> Vec<String> {
     if named.kind == EntryKind::Function {
         return vec![info.qualified_name(named)];
     }

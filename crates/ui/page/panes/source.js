@@ -19,12 +19,17 @@ export class SourcePane extends Pane {
     this.path = "";
     /** The file, as it is asked for: somebody may look at another one than that of the frame. */
     this.chosen = "";
-    /** @type {string[]} */
-    this.lines = [];
-    /** @type {Map<number, {before: number, total: number}>} */
+    /** @type {import("../sources.js").SourceText | undefined} */
+    this.text = undefined;
+    /** How often lines were executed in the whole run. @type {Map<number, number>} */
     this.counts = new Map();
+    /** What is known of the invocation that was looked at last. @type {any} */
+    this.invocation = undefined;
     /** @type {Map<number, number>} */
     this.executed = new Map();
+    /** Lines that were counted last. @type {[number, number]} */
+    this.counted = [0, 0];
+    this.process = -1;
     this.current = 0;
     this.caller = false;
     this.list = new VirtualList({
@@ -33,7 +38,7 @@ export class SourcePane extends Pane {
       rowHeight: 19,
       render: (index, row) => this.render(index, row),
       onActivate: (index) => this.activate(index),
-      onRange: (first, last) => this.countLater(first, last),
+      onRange: (first, last) => this.fillLater(first, last),
     });
     this.message = h("div", { class: "empty", hidden: true });
     this.tip = h("div", { class: "tip", role: "tooltip", hidden: true });
@@ -77,39 +82,35 @@ export class SourcePane extends Pane {
     this.back.hidden = !isOther;
     this.load(async (ask) => {
       if (!path) return this.lack(this.frame ? `There is no source line for ${this.frame.function ?? this.frame.pc}.` : "");
-      if (path !== this.path) {
-        try {
-          const text = await ask("source.read", { ...here.at(), path, count: 10_000 });
-          let lines = text.lines;
-          while (lines.length < text.line_count) {
-            const more = await ask("source.read", { ...here.at(), path, first: lines.length + 1, count: 10_000 });
-            lines = lines.concat(more.lines);
-          }
-          this.path = path;
-          this.lines = lines;
+      try {
+        const text = await this.app.sources.open(ask, path, line);
+        if (path !== this.path || here.now.process !== this.process) {
           this.counts.clear();
-          this.heading.textContent = baseName(text.path);
-          this.heading.title = text.found + (text.is_newer ? "\nChanged since the program was built: lines may not match." : "");
-          this.root.classList.toggle("newer", text.is_newer);
-        } catch (error) {
-          if (!(error instanceof ApiError)) throw error;
-          this.path = "";
-          return this.lack(error.message);
+          this.counted = [0, 0];
         }
+        this.path = path;
+        this.process = here.now.process;
+        this.text = text;
+        this.heading.textContent = baseName(text.path);
+        this.heading.title = text.found + (text.isNewer ? "\nChanged since the program was built: lines may not match." : "");
+        this.root.classList.toggle("newer", text.isNewer);
+      } catch (error) {
+        if (!(error instanceof ApiError)) throw error;
+        this.path = "";
+        return this.lack(error.message);
       }
       this.message.hidden = true;
       this.list.element.hidden = false;
       this.current = isOther ? 0 : line;
       this.caller = here.now.frame > 0;
-      this.countedAt = -1;
       if (!isOther) this.executed = new Map();
-      this.list.setCount(this.lines.length);
+      this.list.setCount(/** @type {import("../sources.js").SourceText} */ (this.text).lineCount);
       this.list.setActive(line - 1, "nearest");
       if (line - 1 < this.list.firstVisible() + 3 || line - 1 > this.list.firstVisible() + this.list.visibleRows() - 4) {
         this.list.show(line - 1, "center");
       }
-      const counting = this.countNow(ask);
-      const invocation = await ask("call.lines", here.inFrame());
+      const counting = this.lacksCounts() ? this.countNow(ask) : undefined;
+      const invocation = await this.invocationNow(ask);
       const own = (invocation?.lines ?? []).filter((/** @type {any} */ entry) => entry.path === path);
       this.executed = new Map(own.map((/** @type {any} */ entry) => [entry.line, entry.count]));
       this.list.refresh();
@@ -117,31 +118,56 @@ export class SourcePane extends Pane {
     });
   }
 
+  /**
+   * The lines of the invocation that the frame is of. While it lasts they stay the same.
+   * @param {import("../pane.js").Ask} ask
+   */
+  async invocationNow(ask) {
+    const { time, process } = this.app.here.now;
+    const { function: name, frame_address: address } = this.frame ?? {};
+    const which = `${process} ${this.app.stack.thread} ${name} ${address}`;
+    const known = this.invocation;
+    if (address && known?.which === which && known.from <= time && time < known.to) return known;
+    const found = await ask("call.lines", this.app.here.inFrame());
+    this.invocation = found && { ...found, which };
+    return found;
+  }
+
   /** @param {string} why */
   lack(why) {
     this.heading.textContent = "Source";
     const show = button("Show the disassembly", "Show the disassembly (d)", () => this.app.wantDisassembly());
-    this.message.replaceChildren(h("p", {}, why), show);
+    this.message.replaceChildren(h("p", {}, why.charAt(0).toUpperCase() + why.slice(1)), show);
     this.message.hidden = false;
     this.list.element.hidden = true;
   }
 
   /**
-   * Counts of the lines that can be seen, once scrolling has come to rest.
+   * The lines that can be seen, and their counts, once scrolling has come to rest.
    * @param {number} first
    * @param {number} last
    */
-  countLater(first, last) {
+  fillLater(first, last) {
     this.range = [first, last];
-    clearTimeout(this.countTimer);
-    this.countTimer = setTimeout(() => {
-      if (!this.running && this.path && this.lacksCounts()) this.countNow((method, params) => this.api.ask(method, params)).catch(() => {});
+    clearTimeout(this.fillTimer);
+    this.fillTimer = setTimeout(async () => {
+      if (this.running || !this.path) return;
+      const ask = (/** @type {string} */ method, /** @type {object} */ params) => this.api.ask(method, params);
+      const { text, path } = this;
+      const counting = this.lacksCounts() ? this.countNow(ask).catch(() => {}) : undefined;
+      for (const line of [first + 1, last]) {
+        if (line > (text?.lineCount ?? 0) || text?.line(line) !== undefined) continue;
+        await this.app.sources.open(ask, path, line).catch(() => {});
+        if (this.text === text) this.list.refresh();
+      }
+      await counting;
     }, 60);
   }
 
   lacksCounts() {
     const [first, last] = this.range ?? [0, 0];
-    return this.countedAt !== this.app.here.now.time || first < this.countedFrom || last > this.countedTo;
+    const [from, to] = this.counted;
+    return first < from || Math.min(last, this.text?.lineCount ?? 0) > to;
   }
 
   /** @param {import("../pane.js").Ask} ask */
@@ -150,14 +176,11 @@ export class SourcePane extends Pane {
     const [first, last] = this.range ?? [0, 100];
     const from = Math.max(1, first - 100);
     const size = Math.min(2000, last - first + 250);
-    const time = here.now.time;
     const path = this.path;
     const counts = await ask("lines.counts", { ...here.at(), file: path, first: from, count: size });
-    if (path !== this.path || time !== here.now.time) return;
-    this.countedAt = time;
-    this.countedFrom = from - 1;
-    this.countedTo = from + size - 1;
-    for (const entry of counts) this.counts.set(entry.line, entry);
+    if (path !== this.path) return;
+    this.counted = [from - 1, from + size - 1];
+    for (const entry of counts) this.counts.set(entry.line, entry.total);
     this.list.refresh();
   }
 
@@ -167,20 +190,20 @@ export class SourcePane extends Pane {
    */
   render(index, row) {
     const line = index + 1;
-    const counts = this.counts.get(line);
+    const total = this.counts.get(line);
     const executed = this.executed.get(line);
     row.classList.toggle("current", line === this.current);
     row.classList.toggle("caller", line === this.current && this.caller);
     row.classList.toggle("executed", executed !== undefined);
-    row.classList.toggle("never", counts !== undefined && counts.total === 0);
+    row.classList.toggle("never", total === 0);
     if (line === this.current) row.setAttribute("aria-current", "true");
-    const shown = counts && counts.total > 0 ? shortCount(counts.total) : "";
-    const times = counts ? `executed ${count(counts.total)} times, ${count(counts.before)} of them before now` : "";
+    const shown = total ? shortCount(total) : "";
+    const times = total === undefined ? "" : `executed ${count(total)} times`;
     const here = executed !== undefined ? `, ${count(executed)} times in this call` : "";
     row.append(
       cell("line-number", String(line)),
       cell("count", times && h("span", { title: times + here, "aria-label": times + here, role: "img" }, shown)),
-      cell("text", this.lines[index]),
+      cell("text", this.text?.line(line) ?? "…"),
     );
   }
 

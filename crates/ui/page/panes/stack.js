@@ -3,12 +3,13 @@
 // calls themselves.
 
 import { h, button, replace } from "../dom.js";
+import { ApiError } from "../api.js";
 import { Pane } from "../pane.js";
 import { VirtualList, cell } from "../virtual-list.js";
 import { argumentText, baseName, count, placeText } from "../format.js";
 
-/** Frames whose arguments are asked for first. */
-const NEAR = 10;
+/** Frames that are shown at most. */
+const FRAMES = 1000;
 
 export class StackPane extends Pane {
   /** @param {import("../main.js").App} app */
@@ -20,12 +21,15 @@ export class StackPane extends Pane {
     /** @type {any[]} */
     this.frames = [];
     this.end = "";
+    /** The rows that can be seen. @type {[number, number]} */
+    this.range = [0, 0];
     this.list = new VirtualList({
       label: "Call stack, innermost frame first",
       class: "stack-list",
       rowHeight: 38,
       render: (index, row) => this.render(index, row),
       onActivate: (index) => this.activate(index),
+      onRange: (first, last) => this.fillLater(first, last),
     });
     this.body.append(this.list.element);
     threads.addEventListener("change", () => app.here.go({ thread: Number(threads.value), frame: 0 }));
@@ -39,19 +43,46 @@ export class StackPane extends Pane {
       this.list.setActive(here.now.frame);
       return;
     }
+    const at = here.now.thread === undefined ? here.at() : { ...here.at(), thread: here.now.thread };
     this.load(async (ask) => {
-      const at = here.at();
-      const thread = here.now.thread === undefined ? {} : { thread: here.now.thread };
-      const quick = ask("stack", { ...at, ...thread, arguments: "none", limit: 100 }).then((stack) => this.show(stack));
-      const threads = ask("threads", at).then((list) => this.showThreads(list));
-      await Promise.all([quick, threads]);
-      // What is further out is seldom looked at, and every frame takes a look at another moment.
-      const near = await ask("stack", { ...at, ...thread, arguments: "at_call", limit: NEAR });
-      this.show({ ...near, end: this.end, frames: [...near.frames, ...this.frames.slice(NEAR)] });
-      if (this.frames.length <= NEAR) return;
-      const far = await ask("stack", { ...at, ...thread, arguments: "at_call", first: NEAR, limit: 100 - NEAR });
-      this.show({ ...far, frames: [...near.frames, ...far.frames] });
+      // Other panes wait for the stack: they show one of its frames.
+      const stack = await ask("stack", { ...at, arguments: "none", limit: FRAMES }).catch((error) => {
+        if (error instanceof ApiError) this.show({ frames: [], thread: here.now.thread, end: "outermost" });
+        throw error;
+      });
+      this.show(stack);
+      await Promise.all([this.fill(ask, ...this.range), this.showThreads(ask)]);
     });
+  }
+
+  /**
+   * Frames that come into view, once scrolling has come to rest.
+   * @param {number} first
+   * @param {number} last
+   */
+  fillLater(first, last) {
+    this.range = [first, last];
+    clearTimeout(this.fillTimer);
+    this.fillTimer = setTimeout(() => {
+      if (!this.running) this.fill((method, params) => this.api.ask(method, params), first, last).catch(() => {});
+    }, 60);
+  }
+
+  /**
+   * Arguments at the calls, of frames that can be seen: every frame takes a look at another moment.
+   * @param {import("../pane.js").Ask} ask
+   * @param {number} first
+   * @param {number} last
+   */
+  async fill(ask, first, last) {
+    const { frames, thread } = this;
+    const lacking = [...frames.keys()].slice(first, last).filter((index) => !frames[index].arguments);
+    if (!lacking.length) return;
+    const [from, to] = [lacking[0], lacking[lacking.length - 1] + 1];
+    const stack = await ask("stack", { ...this.app.here.at(), thread, arguments: "at_call", first: from, limit: to - from });
+    if (this.frames !== frames) return;
+    frames.splice(from, stack.frames.length, ...stack.frames);
+    this.list.refresh();
   }
 
   /** @param {any} stack */
@@ -67,9 +98,14 @@ export class StackPane extends Pane {
     this.app.frameChanged(this.frames, stack.thread);
   }
 
-  /** @param {any[]} list */
-  showThreads(list) {
-    const { threadName } = this.app;
+  /** @param {import("../pane.js").Ask} ask */
+  async showThreads(ask) {
+    const { threadName, here, run } = this.app;
+    const process = run.processes.find((/** @type {any} */ known) => known.process === here.now.process);
+    // Of a single thread the stack has told everything.
+    const only = { thread: this.thread, is_running: true, pc: { function: this.frames[0]?.function, address: this.frames[0]?.pc } };
+    /** @type {any[]} */
+    const list = process?.threads === 1 ? [only] : await ask("threads", here.at());
     replace(
       this.threads,
       list.map((thread) => {

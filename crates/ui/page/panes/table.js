@@ -6,7 +6,7 @@ import { h, button } from "../dom.js";
 import { Cancelled } from "../api.js";
 import { Pane } from "../pane.js";
 import { VirtualList, cell, headerRow } from "../virtual-list.js";
-import { baseName, count, placeText } from "../format.js";
+import { baseName, count, placeText, quoted } from "../format.js";
 import { ByNumber, ByQuery, CHUNK, SORTED, compareKeys, sortKey } from "../executions.js";
 
 /** @typedef {{title: string, target: any, isCalls: boolean, query: string, body?: string}} Subject */
@@ -189,7 +189,8 @@ export class TablePane extends Pane {
     const more = rows instanceof ByQuery && rows.next !== undefined ? "+" : "";
     const known = rows instanceof ByQuery ? rows.list.length : rows.total;
     const sorted = this.order && known > this.order.length ? `, the first ${count(this.order.length)} are sorted` : "";
-    this.summary.textContent = `${count(known)}${more} in all${sorted}`;
+    const places = rows instanceof ByNumber && rows.places > 1 ? ` at ${rows.places} addresses` : "";
+    this.summary.textContent = `${count(known)}${more} in all${places}${sorted}`;
     this.list.refresh();
   }
 
@@ -313,20 +314,25 @@ export class TablePane extends Pane {
   sort(column) {
     const { rows } = this;
     if (!rows) return;
-    const isUp = this.sorting?.column === column ? !this.sorting.isUp : true;
+    // As they come, rows are in the order of their numbers.
+    const { column: old, isUp: wasUp } = this.sorting ?? { column: "#", isUp: true };
+    const isUp = old === column ? !wasUp : true;
     if (column === "#" && isUp) {
       this.sorting = undefined;
       this.order = undefined;
       this.rebuild();
       return;
     }
-    this.load(async (ask, signal) => {
-      rows.ask = ask;
-      const wanted = Math.min(SORTED, rows instanceof ByQuery ? Infinity : rows.total);
-      for (let chunk = 0; chunk * CHUNK < wanted && !signal.aborted; chunk++) await rows.need(chunk);
-      rows.ask = (method, params) => this.api.ask(method, params);
+    this.load(async (_, signal) => {
+      rows.ask = (method, params) => this.api.ask(method, params, { signal });
+      const wanted = rows instanceof ByQuery ? SORTED : Math.min(SORTED, rows.total);
+      try {
+        await rows.needAll(wanted, (done) => this.progress(rows instanceof ByQuery ? `${count(done)} rows` : `${count(done)} of ${count(wanted)} rows`));
+      } finally {
+        rows.ask = (method, params) => this.api.ask(method, params);
+      }
       const numbers = [];
-      for (let number = 0; number < Math.min(SORTED, rows.total); number++) if (rows.row(number)) numbers.push(number);
+      for (let number = 0; number < wanted; number++) if (rows.row(number)) numbers.push(number);
       const key = (/** @type {number} */ number) => keyOf(/** @type {any} */ (rows.row(number)), number, column);
       const keys = new Map(numbers.map((number) => [number, sortKey(key(number))]));
       numbers.sort((one, other) => compareKeys(/** @type {any} */ (keys.get(one)), /** @type {any} */ (keys.get(other))) || one - other);
@@ -375,9 +381,4 @@ function keyOf(row, number, column) {
   if (column === "took") return row.end ? row.end.time - row.time : undefined;
   if (column.startsWith("a:")) return argument(row, column.slice(2));
   return number;
-}
-
-/** @param {string} name */
-function quoted(name) {
-  return `"${name.replace(/[\\"*?]/g, "\\$&")}"`;
 }

@@ -8,8 +8,9 @@ import { partExpression } from "../expressions.js";
 const PARTS = 100;
 
 /**
+ * @typedef {"watch" | "local" | "global"} Group
  * @typedef {{name: string, type: string, text: string, address?: string, size?: number, part_count: number, parts?: ValueNode[]}} ValueNode
- * @typedef {{key: string, root: string, path: number[], depth: number, node: ValueNode, expression: string, isChanged: boolean, canExpand: boolean, isExpanded: boolean, isWatch: boolean, isError?: boolean, more?: number}} ValueRow
+ * @typedef {{key: string, root: string, path: number[], depth: number, node: ValueNode, expression: string, isChanged: boolean, canExpand: boolean, isExpanded: boolean, group: Group, isError?: boolean, more?: number}} ValueRow
  */
 
 export class ValueTree {
@@ -34,11 +35,11 @@ export class ValueTree {
    * @param {object} at
    * @param {string} root
    * @param {ValueNode} node
-   * @param {boolean} isWatch
+   * @param {Group} group
    * @returns {Promise<ValueRow[]>}
    */
-  async rowsOf(ask, at, root, node, isWatch) {
-    return this.rowsBelow(ask, at, root, [], 0, node, root, isWatch);
+  async rowsOf(ask, at, root, node, group) {
+    return this.rowsBelow(ask, at, root, [], 0, node, root, group);
   }
 
   /**
@@ -49,18 +50,18 @@ export class ValueTree {
    * @param {number} depth
    * @param {ValueNode} node
    * @param {string} expression
-   * @param {boolean} isWatch
+   * @param {Group} group
    * @returns {Promise<ValueRow[]>}
    */
-  async rowsBelow(ask, at, root, path, depth, node, expression, isWatch) {
-    const key = `${isWatch ? "w" : "l"}:${root}/${path.join("/")}`;
+  async rowsBelow(ask, at, root, path, depth, node, expression, group) {
+    const key = `${group}:${root}/${path.join("/")}`;
     const old = this.oldTexts.get(key);
     this.texts.set(key, node.text);
     const shown = this.expanded.get(key);
     const isExpanded = shown !== undefined && node.part_count > 0;
     /** @type {ValueRow} */
     const row = {
-      key, root, path, depth, node, expression, isWatch, isExpanded,
+      key, root, path, depth, node, expression, group, isExpanded,
       isChanged: old !== undefined && old !== node.text,
       canExpand: node.part_count > 0,
     };
@@ -87,7 +88,7 @@ export class ValueTree {
     }
     const below = await Promise.all(
       parts.map((part, index) =>
-        this.rowsBelow(ask, at, root, [...inner, index], depth + 1, part, partExpression(owner, part.name), isWatch),
+        this.rowsBelow(ask, at, root, [...inner, index], depth + 1, part, partExpression(owner, part.name), group),
       ),
     );
     const rows = [row, ...below.flat()];
