@@ -57,6 +57,11 @@ fn nothing_can_be_changed() {
 }
 
 #[test]
+fn containers_are_shown_by_the_librarys_own_printers() {
+    check("containers");
+}
+
+#[test]
 fn steps_over_recursion_take_one_go() {
     check("recursion");
 }

@@ -53,14 +53,15 @@ pub fn bound(resume: &Resume<'_>, course: Course) -> Result<Option<FrameBound>, 
         return Ok(None);
     };
     let now = resume.from.time;
-    if let Some(known) = step.bound.filter(|known| known.direction == course.direction) {
-        let is_ahead = known.from.is_none_or(|from| match course.direction {
+    let is_ahead = |bound: &FrameBound| {
+        bound.from.is_none_or(|from| match course.direction {
             Direction::Forward => now < from,
             Direction::Backward => now >= from,
-        });
-        if is_ahead {
-            return Ok(Some(known));
-        }
+        })
+    };
+    let known = step.bound.filter(|known| known.direction == course.direction && is_ahead(known));
+    if known.is_some() {
+        return Ok(known);
     }
     let own = resume.points.addresses_but(&step.of_user);
     if own.is_empty() && step.leaves.is_none() {
@@ -71,7 +72,7 @@ pub fn bound(resume: &Resume<'_>, course: Course) -> Result<Option<FrameBound>, 
         Direction::Forward => end_of(resume, call)?,
         Direction::Backward => begin_of(resume, call)?,
     };
-    Ok(found.and_then(|found| match own.contains(&found.address) {
+    Ok(found.and_then(|found| match own.contains(&found.address) && is_ahead(&found) {
         true => Some(FrameBound { end: None, ..found }),
         false => found.end.filter(|_| step.leaves.is_some()).map(|_| found),
     }))
@@ -130,7 +131,7 @@ fn address_at(resume: &Resume<'_>, number: u64) -> Result<Option<u64>, Error> {
 fn begin_of(resume: &Resume<'_>, call: Moment) -> Result<Option<FrameBound>, Error> {
     let Resume { run, process, from, .. } = *resume;
     let entered = run.next_of_thread(process, from.thread, call.time + 1)?;
-    let Some(entered) = entered.filter(|&entered| entered < from.time) else { return Ok(None) };
+    let Some(entered) = entered else { return Ok(None) };
     let Some(address) = address_at(resume, entered)? else { return Ok(None) };
     Ok(Some(FrameBound {
         direction: Direction::Backward,

@@ -3,6 +3,7 @@
 //! Each looks from where the view stands to the nearest stop that is known so far, and says what it found before that.
 
 use std::cell::RefCell;
+use std::ops::{Range, RangeInclusive};
 
 use retro_query::{Direction, Error, Row, RowClass, RowFilter, SampledWindow, Write};
 
@@ -13,7 +14,7 @@ use crate::request::{Point, PointKind};
 use crate::resume::{Course, Resume};
 use crate::stop::{Reason, Stop};
 
-/// Hits of breakpoints with conditions that are tried together at most, going backward.
+/// Hits of breakpoints with conditions, and writes, that are tried together at most.
 const LARGEST_BATCH: usize = 4096;
 
 /// So many hits of breakpoints with conditions are enough to look at a window as a whole.
@@ -88,7 +89,8 @@ impl Searches<'_> {
     /// The nearest execution of a breakpoint's instruction, if its condition holds.
     pub fn breakpoint(&self, nearest: &Stop) -> Result<Option<Stop>, Error> {
         let mut addresses = self.resume.points.breakpoint_addresses();
-        let Some(FrameBound { address, from, .. }) = self.bound else {
+        let bound = self.bound.filter(|bound| bound.end.is_none());
+        let Some(FrameBound { address, from, .. }) = bound else {
             return self.breakpoint_of(&addresses, self.from(), nearest);
         };
         addresses.retain(|&other| other != address);
@@ -211,20 +213,91 @@ impl Searches<'_> {
         let memory = point.address..point.address.saturating_add(point.len.max(1));
         let Resume { run, cancel, .. } = *self.resume;
         let from = self.resume.at(self.from());
-        let mut value = Watched { address: memory.start, bytes: None };
-        let writes = run.writes(from, self.course.direction, memory, cancel)?;
-        for write in writes.until(nearest.time) {
+        let mut batch = Vec::new();
+        let mut batch_size = 1;
+        for write in run.writes(from, self.course.direction, memory, cancel)?.until(nearest.time) {
             let write = write?;
             let Some(stop) = self.stop_at(point, write.time, write.thread, nearest) else { break };
-            let changes = match point.kind {
-                PointKind::Access => true,
-                _ => self.changes(point, &mut value, &write)?,
-            };
-            if changes && self.counts(write.thread) {
-                return Ok(Some(stop));
+            if point.kind == PointKind::Access {
+                if self.counts(write.thread) {
+                    return Ok(Some(stop));
+                }
+                continue;
+            }
+            batch.push(write);
+            if batch.len() >= batch_size {
+                if let Some(found) = self.first_change(point, &mut batch, nearest)? {
+                    return Ok(Some(found));
+                }
+                batch_size = (batch_size * 2).min(LARGEST_BATCH);
             }
         }
-        Ok(None)
+        self.first_change(point, &mut batch, nearest)
+    }
+
+    /// The nearest of some writes that makes watched memory another than it was. They are applied in the order of time, so
+    /// that memory is read once for many writes, of which most may leave what they find.
+    fn first_change(
+        &self,
+        point: &Point,
+        batch: &mut Vec<Write>,
+        nearest: &Stop,
+    ) -> Result<Option<Stop>, Error> {
+        if !self.is_forward() {
+            batch.reverse();
+        }
+        let (Some(first), Some(last)) = (batch.first(), batch.last()) else { return Ok(None) };
+        let len = point.len.max(1);
+        let mapped = self.mapped_anew(
+            point.address..point.address.saturating_add(len),
+            first.time..=last.time,
+        )?;
+        let mut found = None;
+        // What the memory is, and since when.
+        let mut known: Option<(u64, Vec<u8>)> = None;
+        for write in batch.drain(..) {
+            let is_stale = |since: u64| mapped.iter().any(|&at| since <= at && at <= write.time);
+            let before = match known.take().filter(|&(since, _)| !is_stale(since)) {
+                Some((_, bytes)) => bytes,
+                None => {
+                    self.resume.cancel.check()?;
+                    self.resume.run.memory(self.resume.at(write.time), point.address, len)?
+                }
+            };
+            // Where there was no memory before, it is new.
+            let is_whole = before.len() as u64 == len;
+            let after = write.applied_to(point.address, &before);
+            if (!is_whole || before != after) && self.counts(write.thread) {
+                found = self.stop_at(point, write.time, write.thread, nearest);
+                if self.is_forward() {
+                    break;
+                }
+            }
+            known = is_whole.then_some((write.time, after));
+        }
+        Ok(found)
+    }
+
+    /// When memory was mapped or unmapped, within some time: it changes by that without being written.
+    fn mapped_anew(
+        &self,
+        memory: Range<u64>,
+        times: RangeInclusive<u64>,
+    ) -> Result<Vec<u64>, Error> {
+        let Resume { run, cancel, .. } = *self.resume;
+        let from = self.resume.at(*times.start());
+        let maps = run.rows(from, Direction::Forward, RowFilter::Class(RowClass::Map), cancel)?;
+        let mut found = Vec::new();
+        for row in maps.until(*times.end()) {
+            let row = row?;
+            if let Row::Map { start, len, .. } = row.row
+                && start < memory.end
+                && memory.start < start.saturating_add(len)
+            {
+                found.push(row.time);
+            }
+        }
+        Ok(found)
     }
 
     /// Where the instruction with a number stops that touches watched memory; none if something else stops before.
@@ -232,31 +305,6 @@ impl Searches<'_> {
         let time = if self.is_forward() { number + 1 } else { number };
         let stop = Stop { time, thread, reason: Reason::Watchpoint(point.kind, point.address) };
         self.comes_first(&stop, nearest).then_some(stop)
-    }
-
-    /// Whether a write makes watched memory another than it was.
-    fn changes(&self, point: &Point, value: &mut Watched, write: &Write) -> Result<bool, Error> {
-        let read = |time: u64| -> Result<Vec<u8>, Error> {
-            self.resume.run.memory(self.resume.at(time), point.address, point.len.max(1))
-        };
-        if !self.is_forward() {
-            // The view stops there if it does, so that replay to this moment is not lost.
-            let before = Watched { address: point.address, bytes: Some(read(write.time)?) };
-            let mut after = before.clone();
-            after.take(write);
-            return Ok(before != after);
-        }
-        // Where the view stands there may be no memory yet: it is what the first write finds.
-        let len = point.len.max(1) as usize;
-        if value.bytes.as_ref().is_none_or(|bytes| bytes.len() < len) {
-            value.bytes = Some(read(write.time)?);
-        }
-        if value.bytes.as_ref().is_some_and(|bytes| bytes.len() < len) {
-            return Ok(true);
-        }
-        let before = value.clone();
-        value.take(write);
-        Ok(before != *value)
     }
 
     /// The nearest signal that the client wants to know of.
@@ -306,42 +354,5 @@ impl Searches<'_> {
             }
         }
         Ok(found)
-    }
-}
-
-/// Watched memory, as far as it is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Watched {
-    address: u64,
-    bytes: Option<Vec<u8>>,
-}
-
-impl Watched {
-    /// Takes what a write leaves there.
-    fn take(&mut self, write: &Write) {
-        self.bytes = self.bytes.take().map(|bytes| write.applied_to(self.address, &bytes));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use retro_query::Writer;
-
-    use super::*;
-
-    #[test]
-    fn writes_leave_what_they_do_not_reach() {
-        let mut watched = Watched { address: 0x100, bytes: Some(vec![1, 2, 3, 4]) };
-        let write = |address, value: &[u8]| Write {
-            time: 0,
-            thread: 1,
-            pc: 0,
-            address,
-            value: value.to_vec(),
-            by: Writer::Instruction,
-        };
-        watched.take(&write(0xfe, &[9, 9, 5]));
-        watched.take(&write(0x103, &[6, 7]));
-        assert_eq!(watched.bytes, Some(vec![5, 2, 3, 6]));
     }
 }
