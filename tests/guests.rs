@@ -248,6 +248,7 @@ guests! {
     flow_vsyscall
     insn_addressing
     insn_alignment
+    insn_alignment_kept
     insn_avx2
     insn_avx512
     insn_bits

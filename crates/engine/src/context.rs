@@ -250,6 +250,8 @@ pub struct Context {
     /// Nonzero while the thread single-steps to the next guest instruction boundary; then what is pending
     /// does not keep it from entering the cache.
     pub stepping: u32,
+    /// Whether the engine's own instruction is executed without the alignment check that the guest has asked for.
+    pub unaligned: bool,
     /// Whether `enter_target` lies in the middle of a block, where there may be no boundary.
     pub inside: bool,
     /// Whether flags that nobody reads may be wrong where the guest goes on: no place for a signal, which shows them.

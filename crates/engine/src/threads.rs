@@ -115,6 +115,7 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
             exit_index: 0,
             pending: AtomicU32::new(0),
             stepping: 0,
+            unaligned: false,
             inside: false,
             incomplete: false,
             careful: false,

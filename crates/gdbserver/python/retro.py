@@ -37,8 +37,11 @@ def _resume():
     said = gdb.execute("continue" if is_reverse else "reverse-continue", to_string=True)
     # The stop itself is shown; what is left is what the server has to say.
     gdb.write(said)
-    # Libraries may have come and gone in between.
+    # Libraries may have come and gone in between: then gdb may not have known where it stopped.
+    was_known = gdb.newest_frame().name() is not None
     gdb.execute("sharedlibrary", to_string=True)
+    if not was_known and gdb.newest_frame().name() is not None:
+        gdb.execute("frame")
 
 
 _trail = []
@@ -173,9 +176,13 @@ Like reverse-finish, but for functions that gdb does not know, too. Stops earlie
         super().__init__("retro caller", gdb.COMMAND_RUNNING)
 
     def invoke(self, argument, from_tty):
-        if _return_slot() is None:
+        frame = gdb.selected_frame()
+        while frame is not None and frame.type() == gdb.INLINE_FRAME:
+            frame = frame.older()
+        if frame is None or _return_slot(frame) is None:
             raise gdb.GdbError("this frame has no call that could be found: choose another with up or frame")
         before = _now()
+        frame.select()
         _stepping(True)
         _arrive(before)
 
@@ -350,7 +357,7 @@ def _stepping(is_out=False):
     """Tells the server which breakpoints are the user's, so that gdb's own do not stop in every frame of a recursion."""
     try:
         listed = gdb.execute("info breakpoints", to_string=True)
-        slot = _return_slot() if is_out else None
+        slot = _return_slot(gdb.selected_frame()) if is_out else None
         command = "stepping" if slot is None else "stepping-out %d" % slot
         _ask(" ".join([command, *sorted(set(re.findall(r"\b0x[0-9a-f]+", listed)))]))
     except (gdb.error, gdb.GdbError):
@@ -358,9 +365,8 @@ def _stepping(is_out=False):
         pass
 
 
-def _return_slot():
-    """Where the return address of the chosen frame lies. None if it has none of its own."""
-    frame = gdb.selected_frame()
+def _return_slot(frame):
+    """Where the return address of a frame lies. None if it has none of its own."""
     caller = frame.older()
     if frame.type() != gdb.NORMAL_FRAME or caller is None or caller.type() == gdb.SIGTRAMP_FRAME:
         return None
@@ -384,14 +390,13 @@ def _hook(command, action):
         gdb.execute("document %s\nTell the server of recorded runs that a step begins.\nend" % hook)
 
 
-def _explain_refusal():
-    """Says why something could not be changed: of a refused write gdb tells only that it failed."""
+def _forbid(permission):
+    """Lets gdb itself refuse what cannot be: of a refused write to memory it would only say that it cannot be accessed."""
     try:
-        refused = _ask("refused")[0][0] == "yes"
-    except (gdb.GdbError, IndexError):
-        return
-    if refused:
-        gdb.write("retro: this is a recording of a run that is over: nothing in it can be changed, and no function called\n")
+        gdb.execute("set %s off" % permission, to_string=True)
+    except gdb.error:
+        # gdb is connected already, or too old.
+        pass
 
 
 def retro_begin():
@@ -411,4 +416,5 @@ for command in _STEPS_OUT:
     _hook(command, "_stepping(True)")
 gdb.events.stop.connect(_stepping_ends)
 gdb.events.stop.connect(_note_time)
-gdb.events.before_prompt.connect(_explain_refusal)
+for permission in ("may-call-functions", "may-write-memory"):
+    _forbid(permission)

@@ -10,7 +10,6 @@
 //! writes ADDRESS LENGTH N     the last N writes up to now: time thread pc, value before, value after
 //! executions N ADDRESS …      the last N executions up to now, and the next: time thread pc
 //! calls N ENTRY …             the same of functions: time thread address-in-the-caller, and the call in words
-//! refused                     whether something was to be changed since this was asked last: yes or no
 //! stepping ADDRESS …          a command that steps begins; where the user has breakpoints
 //! stepping-out SLOT ADDRESS … the same, out of the frame whose return address lies somewhere
 //! stepping-ends               it is over
@@ -30,7 +29,7 @@ use crate::own_frame::Step;
 use crate::session::{Session, Sought};
 
 const HELP: &str = "commands: time, span, when, seek TIME, last-write ADDRESS LENGTH, writes ADDRESS LENGTH COUNT, \
-    executions COUNT ADDRESS..., calls COUNT ENTRY..., stepping ADDRESS..., stepping-out SLOT ADDRESS..., stepping-ends, goto QUERY, refused\n";
+    executions COUNT ADDRESS..., calls COUNT ENTRY..., stepping ADDRESS..., stepping-out SLOT ADDRESS..., stepping-ends, goto QUERY\n";
 
 /// Rows of a list.
 const MOST_ROWS: usize = 100_000;
@@ -60,10 +59,6 @@ pub fn answer(session: &mut Session, command: &str, cancel: &Cancel) -> String {
             Ok(String::new())
         }
         "goto" => goto(session, rest),
-        "refused" => {
-            let refused = std::mem::take(&mut session.refused_change);
-            Ok(if refused { "yes\n" } else { "no\n" }.to_owned())
-        }
         _ => Ok(HELP.to_owned()),
     };
     answered.unwrap_or_else(|error| format!("error: {error}\n"))

@@ -69,8 +69,6 @@ pub struct Session {
     /// What is read piece by piece at the moment.
     document: Option<(String, String, Vec<u8>)>,
     was_warned_of_reads: bool,
-    /// Whether something was to be changed that cannot be.
-    pub(crate) refused_change: bool,
     /// What is to be told with the next stop.
     remarks: Vec<String>,
 }
@@ -99,7 +97,6 @@ impl Session {
             last: None,
             document: None,
             was_warned_of_reads: false,
-            refused_change: false,
             remarks: Vec::new(),
         })
     }
@@ -155,11 +152,7 @@ impl Session {
                     false => hex::encoded(&bytes),
                 }
             }
-            Request::WriteRegisters | Request::WriteMemory => {
-                // Of memory gdb only says that it cannot be accessed.
-                self.refused_change |= request == Request::WriteMemory;
-                format!("E.{READ_ONLY}").into_bytes()
-            }
+            Request::WriteRegisters | Request::WriteMemory => format!("E.{READ_ONLY}").into_bytes(),
             Request::SetGeneralThread(thread) => {
                 self.general_thread = self.chosen(thread);
                 OK.to_vec()

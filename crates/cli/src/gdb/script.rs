@@ -24,9 +24,6 @@ pub fn write(
     let mut lines = vec![
         // A busy machine may take longer than the two seconds that gdb waits otherwise.
         "set remotetimeout 60".to_owned(),
-        // The server refuses them as well, but of that gdb only says that memory cannot be accessed.
-        "set may-call-functions off".to_owned(),
-        "set may-write-memory off".to_owned(),
         format!("set sysroot {}", plain(&sysroot.root)?),
     ];
     if let Some(debug) = &sysroot.debug {

@@ -3,7 +3,7 @@
 //! | interrupted | asynchronous signal | fault |
 //! | --- | --- | --- |
 //! | cache, at a guest instruction boundary | enter the engine | enter the engine |
-//! | cache, inside a sequence | single-step to the boundary | enter the engine |
+//! | cache, inside a sequence | single-step to the boundary | enter the engine, unless the engine itself is not aligned |
 //! | a look-up on behalf of the cache | single-step to the cache | engine error |
 //! | on the way into the cache | start over, see `pending` | engine error |
 //! | before a guest syscall | make it return RESTART | engine error |
@@ -17,11 +17,18 @@ use crate::entry::{self, Region, target};
 use crate::sys;
 use core::arch::asm;
 use core::sync::atomic::Ordering;
+use iced_x86::{Decoder, DecoderOptions, Register};
 use linux_raw_sys::general as c;
 use retro_abi::layout::SHADOW_DISTANCE;
 
 /// Trap, direction and alignment-check flags: none may be set in engine code.
 const HOSTILE_FLAGS: u64 = 0x40500;
+
+/// The flag by which a guest asks that addresses are aligned.
+const ALIGNMENT_CHECK: u64 = 0x4_0000;
+
+/// Bytes of an instruction.
+const LONGEST_INSTRUCTION: usize = 15;
 
 /// The kernel's `struct ucontext` up to the mask.
 #[repr(C)]
@@ -96,14 +103,49 @@ pub extern "C" fn retro_signal_handler(signal: u32, info: &SigInfo, frame: &mut 
     }
 }
 
+/// Whether the interrupted instruction stores something for the engine. Streams are packed, and the processor checks
+/// alignment whoever stores.
+fn is_engine_store(frame: &UserContext) -> bool {
+    let pc = frame.registers[index::RIP];
+    if !cache::contains(pc) {
+        return false;
+    }
+    // SAFETY: an instruction was executed from here, so these bytes are committed cache memory.
+    let bytes = unsafe { core::slice::from_raw_parts(pc as *const u8, LONGEST_INSTRUCTION) };
+    let instruction = Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE).decode();
+    let base = instruction.memory_base();
+    if !base.is_gpr64() || instruction.memory_index() != Register::None {
+        return false;
+    }
+    let start = frame.registers[index::GPR[base.number()]];
+    let address = start.wrapping_add(instruction.memory_displacement64());
+    crate::replay::stream::contains(address)
+}
+
 fn fault(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserContext) {
     let pc = frame.registers[index::RIP];
     let store = frame.registers[index::ERROR] & super::Fault::WRITE != 0;
     if signal == c::SIGSEGV && crate::replay::memory::supply(info.address(), store) {
         return;
     }
-    if signal == c::SIGTRAP && info.code() == c::TRAP_TRACE as i32 && context.stepping != 0 {
-        return step(context, frame);
+    if signal == c::SIGBUS && info.code() == c::BUS_ADRALN as i32 && is_engine_store(frame) {
+        // Once it is executed, the trap flag leads back here.
+        context.unaligned = true;
+        frame.registers[index::FLAGS] &= !ALIGNMENT_CHECK;
+        frame.registers[index::FLAGS] |= TRAP_FLAG;
+        return;
+    }
+    if signal == c::SIGTRAP && info.code() == c::TRAP_TRACE as i32 {
+        if core::mem::take(&mut context.unaligned) {
+            frame.registers[index::FLAGS] |= ALIGNMENT_CHECK;
+            if context.stepping == 0 {
+                frame.registers[index::FLAGS] &= !TRAP_FLAG;
+                return;
+            }
+        }
+        if context.stepping != 0 {
+            return step(context, frame);
+        }
     }
     match entry::region(pc) {
         Region::Copying(resume) | Region::Restoring(resume) => {

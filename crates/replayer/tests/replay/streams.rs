@@ -107,6 +107,8 @@ guests! {
     self_modifying_code: "code_self_modify" [];
     string_instructions: "insn_strings" [];
     addressing: "insn_addressing" [];
+    alignment_checks: "insn_alignment" [];
+    alignment_checks_that_hold: "insn_alignment_kept" [];
     stack: "insn_stack" [];
     exchanges: "insn_cmpxchg" [];
     vectors: "insn_sse" [];

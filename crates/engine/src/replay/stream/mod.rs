@@ -218,6 +218,12 @@ pub fn end() {
     }
 }
 
+/// Whether an address lies where records go.
+pub fn contains(address: u64) -> bool {
+    let buffer = BUFFER.lock();
+    (buffer.base..buffer.base + 2 * buffer.half).contains(&address)
+}
+
 /// The owner has read a half while something else was asked for.
 pub fn was_read() {
     let mut buffer = BUFFER.lock();
