@@ -8,8 +8,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use retro_index::set_tree::Keys;
-
 use crate::locate::pieces_at;
 use crate::run::{Process, Run, WindowRef};
 use crate::{Cancel, Error, Moment};
@@ -45,8 +43,10 @@ impl Run {
             cancel.check()?;
             let cut = (before.time <= volume.end).then(|| volume.window_of(before.time));
             let whole = 0..cut.unwrap_or(volume.windows.len()).min(volume.windows.len());
+            let of_pieces = volume.code.count_each(whole, pieces_at(volume, addresses))?;
             for (count, address) in counts.iter_mut().zip(addresses) {
-                *count += volume.code.count(whole.clone(), pieces_at(volume, &[*address]))?;
+                let pieces = volume.pieces.containing(*address);
+                *count += pieces.iter().filter_map(|piece| of_pieces.get(piece)).sum::<u64>();
             }
             let Some(window) = cut.filter(|window| *window < volume.windows.len()) else {
                 continue;
@@ -171,10 +171,11 @@ fn count_windows(
 ) -> Result<(), Error> {
     let [WindowRef { volume, window: first }, ..] = windows else { return Ok(()) };
     let range = *first..*first + windows.len() as u32;
-    for number in code.iter().flat_map(|range| volume.pieces.touching(range.start, range.end)) {
-        let Some(piece) = volume.pieces.get(number) else { continue };
-        let count = volume.code.count(range.clone(), Keys::from(number..number + 1))?;
-        if count > 0 {
+    let touching = |range: &Range<u64>| volume.pieces.touching(range.start, range.end);
+    let numbers: Vec<Range<u64>> =
+        code.iter().flat_map(touching).map(|number| number..number + 1).collect();
+    for (number, count) in volume.code.count_each(range, numbers)? {
+        if let Some(piece) = volume.pieces.get(number) {
             add_instructions(piece.pc, &piece.lengths, count, counts);
         }
     }
