@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::locate::pieces_at;
 use crate::run::{Process, Run, WindowRef};
@@ -41,18 +42,17 @@ impl Run {
         let mut counts = vec![0; addresses.len()];
         for volume in process.volumes.iter().take_while(|volume| volume.start < before.time) {
             cancel.check()?;
-            let cut = (before.time <= volume.end).then(|| volume.window_of(before.time));
-            let whole = 0..cut.unwrap_or(volume.windows.len()).min(volume.windows.len());
+            let cut = (before.time < volume.end).then(|| volume.window_of(before.time));
+            let whole = 0..cut.unwrap_or(volume.windows.len());
             let of_pieces = volume.code.count_each(whole, pieces_at(volume, addresses))?;
             for (count, address) in counts.iter_mut().zip(addresses) {
                 let pieces = volume.pieces.containing(*address);
                 *count += pieces.iter().filter_map(|piece| of_pieces.get(piece)).sum::<u64>();
             }
-            let Some(window) = cut.filter(|window| *window < volume.windows.len()) else {
-                continue;
-            };
+            let Some(window) = cut else { continue };
             if volume.code.contains(window, pieces_at(volume, addresses))? {
-                let trace = self.trace(&process, WindowRef { volume, window })?;
+                let place = WindowRef { volume, window };
+                let trace = self.trace_before(&process, place, before.time)?;
                 let mut seen: HashMap<u64, u64> = HashMap::new();
                 for (_, pc) in trace.executions(addresses, trace.range.start..before.time) {
                     *seen.entry(pc).or_default() += 1;
@@ -73,8 +73,12 @@ impl Run {
         thread: u32,
         code: &[Range<u64>],
         cancel: &Cancel,
-    ) -> Result<Invocation, Error> {
+    ) -> Result<Arc<Invocation>, Error> {
         let process = self.process(entry.log)?;
+        let call = (thread, entry.time);
+        if let Some(known) = process.known_calls.invocation(call, code) {
+            return Ok(known);
+        }
         let end = self.end_of_frame(entry, thread)?;
         let to = end.map_or(process.end, |end| end.time.saturating_add(1));
         let times = entry.time..to.max(entry.time);
@@ -95,7 +99,10 @@ impl Run {
             cancel.check()?;
             count_windows(windows, code, &mut counts)?;
         }
-        Ok(Invocation { from: times.start, to: times.end, is_exact, counts })
+        let found = Invocation { from: times.start, to: times.end, is_exact, counts };
+        let found = Arc::new(found);
+        process.known_calls.keep_invocation(call, code, &found);
+        Ok(found)
     }
 
     /// Counts the instructions of a thread in a window that are as deep as a frame.
