@@ -129,7 +129,10 @@ fn check(tree: &SetTree, windows: &[Window], random: &mut Random) {
     assert_eq!(tree.contains(at, &ranges[..]).unwrap(), has);
     check_keys(tree, windows, at, &ranges[0]);
     match tree.kind() {
-        SetKind::Counted => check_counts(tree, &found, at, &ranges, random),
+        SetKind::Counted => {
+            check_counts(tree, &found, at, &ranges, random);
+            check_count_of_each(tree, windows, at, &ranges);
+        }
         SetKind::Plain => {
             assert!(matches!(tree.count(0..at, 0..1), Err(SetTreeError::NotCounted)));
         }
@@ -154,6 +157,18 @@ fn check_keys(tree: &SetTree, windows: &[Window], at: u32, range: &Range<u64>) {
     let runs = tree.union(from..at, range.clone()).unwrap();
     assert!(runs.windows(2).all(|pair| pair[0].end < pair[1].start), "{runs:?}");
     assert!(runs.into_iter().flatten().eq(union.into_keys()));
+}
+
+fn check_count_of_each(tree: &SetTree, windows: &[Window], at: u32, ranges: &[Range<u64>]) {
+    let from = at / 3;
+    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+    for window in windows.iter().take(at as usize).skip(from as usize) {
+        let asked = window.iter().filter(|(key, _)| ranges.iter().any(|range| range.contains(key)));
+        for (&key, &count) in asked {
+            *counts.entry(key).or_default() += u64::from(count);
+        }
+    }
+    assert_eq!(tree.count_each(from..at, ranges).unwrap(), counts, "{from}..{at}: {ranges:?}");
 }
 
 fn check_counts(

@@ -7,8 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-
-use retro_index::set_tree::Keys;
+use std::sync::Arc;
 
 use crate::locate::pieces_at;
 use crate::run::{Process, Run, WindowRef};
@@ -43,16 +42,17 @@ impl Run {
         let mut counts = vec![0; addresses.len()];
         for volume in process.volumes.iter().take_while(|volume| volume.start < before.time) {
             cancel.check()?;
-            let cut = (before.time <= volume.end).then(|| volume.window_of(before.time));
-            let whole = 0..cut.unwrap_or(volume.windows.len()).min(volume.windows.len());
+            let cut = (before.time < volume.end).then(|| volume.window_of(before.time));
+            let whole = 0..cut.unwrap_or(volume.windows.len());
+            let of_pieces = volume.code.count_each(whole, pieces_at(volume, addresses))?;
             for (count, address) in counts.iter_mut().zip(addresses) {
-                *count += volume.code.count(whole.clone(), pieces_at(volume, &[*address]))?;
+                let pieces = volume.pieces.containing(*address);
+                *count += pieces.iter().filter_map(|piece| of_pieces.get(piece)).sum::<u64>();
             }
-            let Some(window) = cut.filter(|window| *window < volume.windows.len()) else {
-                continue;
-            };
+            let Some(window) = cut else { continue };
             if volume.code.contains(window, pieces_at(volume, addresses))? {
-                let trace = self.trace(&process, WindowRef { volume, window })?;
+                let place = WindowRef { volume, window };
+                let trace = self.trace_before(&process, place, before.time)?;
                 let mut seen: HashMap<u64, u64> = HashMap::new();
                 for (_, pc) in trace.executions(addresses, trace.range.start..before.time) {
                     *seen.entry(pc).or_default() += 1;
@@ -73,8 +73,12 @@ impl Run {
         thread: u32,
         code: &[Range<u64>],
         cancel: &Cancel,
-    ) -> Result<Invocation, Error> {
+    ) -> Result<Arc<Invocation>, Error> {
         let process = self.process(entry.log)?;
+        let call = (thread, entry.time);
+        if let Some(known) = process.known_calls.invocation(call, code) {
+            return Ok(known);
+        }
         let end = self.end_of_frame(entry, thread)?;
         let to = end.map_or(process.end, |end| end.time.saturating_add(1));
         let times = entry.time..to.max(entry.time);
@@ -95,7 +99,10 @@ impl Run {
             cancel.check()?;
             count_windows(windows, code, &mut counts)?;
         }
-        Ok(Invocation { from: times.start, to: times.end, is_exact, counts })
+        let found = Invocation { from: times.start, to: times.end, is_exact, counts };
+        let found = Arc::new(found);
+        process.known_calls.keep_invocation(call, code, &found);
+        Ok(found)
     }
 
     /// Counts the instructions of a thread in a window that are as deep as a frame.
@@ -171,10 +178,11 @@ fn count_windows(
 ) -> Result<(), Error> {
     let [WindowRef { volume, window: first }, ..] = windows else { return Ok(()) };
     let range = *first..*first + windows.len() as u32;
-    for number in code.iter().flat_map(|range| volume.pieces.touching(range.start, range.end)) {
-        let Some(piece) = volume.pieces.get(number) else { continue };
-        let count = volume.code.count(range.clone(), Keys::from(number..number + 1))?;
-        if count > 0 {
+    let touching = |range: &Range<u64>| volume.pieces.touching(range.start, range.end);
+    let numbers: Vec<Range<u64>> =
+        code.iter().flat_map(touching).map(|number| number..number + 1).collect();
+    for (number, count) in volume.code.count_each(range, numbers)? {
+        if let Some(piece) = volume.pieces.get(number) {
             add_instructions(piece.pc, &piece.lengths, count, counts);
         }
     }

@@ -320,6 +320,11 @@ impl Run {
         thread: u32,
         options: &FormatOptions,
     ) -> Result<Vec<Named>, Error> {
+        let process = self.process(entry.log)?;
+        let call = (thread, entry.time);
+        if let Some(known) = process.known_calls.arguments(call, options) {
+            return Ok(known);
+        }
         let state = self.state(entry)?;
         let registers = state.registers(Some(thread))?;
         let (pc, rsp) = (registers.pc(), registers.general[RSP]);
@@ -335,7 +340,10 @@ impl Run {
         };
         let scope = self.symbols().scope(&context);
         let arguments = self.symbols().arguments(&context);
-        Ok(arguments.iter().map(|variable| named(variable, &scope, options)).collect())
+        let arguments: Vec<Named> =
+            arguments.iter().map(|variable| named(variable, &scope, options)).collect();
+        process.known_calls.keep_arguments(call, options, &arguments);
+        Ok(arguments)
     }
 }
 

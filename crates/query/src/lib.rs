@@ -40,6 +40,7 @@ mod executed;
 mod frames;
 mod functions;
 mod goto;
+mod known_calls;
 pub mod language;
 mod last_writes;
 mod locate;

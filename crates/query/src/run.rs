@@ -14,6 +14,7 @@ use retro_replayer::{Replayer, Session};
 use retro_symbols::{SourceFiles, Symbols};
 
 use crate::address_space::Timeline;
+use crate::known_calls::KnownCalls;
 use crate::recent::Recent;
 use crate::sampled_window::Sampler;
 use crate::templates::{Kind, Templates};
@@ -89,6 +90,8 @@ pub struct Process {
     pub volumes: Vec<Volume>,
     /// How its address space changed, once somebody has asked.
     pub(crate) timeline: Mutex<Option<Arc<Timeline>>>,
+    /// What was found out about its calls.
+    pub(crate) known_calls: KnownCalls,
 }
 
 /// A window of a process.
@@ -264,8 +267,8 @@ impl Run {
         if volumes.is_empty() {
             return Err(Error::NotIndexed { log, from: start });
         }
-        let process = Process { log, start, end, volumes, timeline: Mutex::default() };
-        let process = Arc::new(process);
+        let (timeline, known_calls) = (Mutex::default(), KnownCalls::default());
+        let process = Arc::new(Process { log, start, end, volumes, timeline, known_calls });
         lock(&self.shared.processes).insert(log, Arc::clone(&process));
         Ok(process)
     }

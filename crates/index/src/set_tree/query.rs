@@ -4,7 +4,9 @@
 //! often. A child that has none is never entered; a child is entered in vain only if the windows asked for
 //! end within it, which happens at most twice on each level.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::leaf::Entries;
 use super::merge::Counts;
@@ -269,6 +271,38 @@ impl SetTree {
         Ok(count)
     }
 
+    /// How often each of the keys that occur in some windows does so there. All keys are found in one descent: much faster
+    /// than to count one after the other.
+    pub fn count_each(
+        &self,
+        windows: Range<u32>,
+        keys: impl Into<Keys>,
+    ) -> Result<BTreeMap<u64, u64>, SetTreeError> {
+        self.refuse_plain()?;
+        let (windows, keys) = (self.whole_tail(windows), keys.into());
+        let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut stack = self.tops_in(&windows);
+        while let Some(node) = stack.pop() {
+            let within = node.children_within(&windows);
+            let cut = node.children_in(&windows) & !within;
+            let mut entered = 0;
+            self.visit(node, &keys, |run, entries, entry| {
+                entered |= entries.masks[entry] & cut;
+                let occurrences = entries.occurrences(entry);
+                let counted = occurrences.filter(|(child, _)| within >> child & 1 == 1);
+                let count = counted.fold(0, |sum: u64, (_, count)| sum.saturating_add(count));
+                for key in run.filter(|_| count > 0) {
+                    let known = counts.entry(key).or_default();
+                    *known = known.saturating_add(count);
+                }
+            })?;
+            // A file can claim what it likes, but there are no windows beyond the tree.
+            entered &= node.children_in(&(0..self.windows()));
+            stack.extend(children(entered).map(|child| node.child(child)));
+        }
+        Ok(counts)
+    }
+
     /// The window of the occurrence before which there are `n` others, counting from the start of a window.
     pub fn nth_from(
         &self,
@@ -391,13 +425,18 @@ impl SetTree {
         mut visitor: impl FnMut(Range<u64>, &Entries, usize),
     ) -> Result<(), SetTreeError> {
         let directory = self.directory(node)?;
+        // The next range is mostly in the same leaf.
+        let mut last: Option<(u64, Arc<Entries>)> = None;
         for range in &keys.0 {
             for leaf in directory.overlapping(range.start, range.end) {
-                let entries = self.entries(leaf)?;
+                let entries = match &last {
+                    Some((position, entries)) if *position == leaf.position() => entries,
+                    _ => &last.insert((leaf.position(), self.entries(leaf)?)).1,
+                };
                 for entry in entries.overlapping(range.start, range.end) {
                     let start = entries.starts[entry].max(range.start);
                     let end = entries.ends[entry].min(range.end);
-                    visitor(start..end, &entries, entry);
+                    visitor(start..end, entries, entry);
                 }
             }
         }

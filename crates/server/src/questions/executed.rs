@@ -227,7 +227,7 @@ fn call_lines(
     let code = code.flatten().collect::<Vec<_>>();
     let invocation = run.invocation(entry, thread, &code, context.cancel().flag())?;
     let mut lines: BTreeMap<(String, u32), u64> = BTreeMap::new();
-    for (pc, count) in invocation.counts {
+    for (&pc, &count) in &invocation.counts {
         context.cancel().check()?;
         if let Some(source) = run.symbols().source_of(now.log, now.time, pc) {
             let known = lines.entry((source.path.to_string(), source.line)).or_default();

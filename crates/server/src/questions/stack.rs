@@ -197,11 +197,13 @@ fn stack(run: &Run, params: StackParams, context: &CallContext) -> Answer<Stack>
         _ => vec![None; given.len()],
     };
     let mut frames = Vec::new();
-    for (index, called) in given.zip(calls) {
+    // The outermost was called first: a replay goes from one call to the next, but never back.
+    for (index, called) in given.zip(calls).rev() {
         context.cancel().check()?;
         context.progress(frames.len() as u64, Some(limit.into()));
         frames.push(describe(&stack, index, called, &params)?);
     }
+    frames.reverse();
     let end = match stack.end() {
         StackEnd::Outermost => StackEndKind::Outermost,
         StackEnd::Cut => StackEndKind::Cut,

@@ -73,7 +73,7 @@ impl Format {
 }
 
 /// How much is shown, and how.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatOptions {
     /// How numbers are written; None for what suits them.
     pub format: Option<Format>,
