@@ -4,6 +4,7 @@
 //! missing and say what is wrong even when the rest does not build.
 
 mod demo;
+mod fuzz;
 mod lint;
 mod packages;
 mod page;
@@ -23,6 +24,7 @@ Usage: cargo xtask TASK
   test   install what is missing, check the style, run every test
   lint   check the style only: rustfmt, clippy, no vector code in the engine
   page   test the web page only, in Chromium
+  fuzz M for M minutes, run the tests that make up their questions with new ones
 
 RETRO_FULL=1 cargo xtask test runs the slow tests of real programs, too.";
 
@@ -43,6 +45,7 @@ fn run() -> Result<()> {
         ["test"] => test::test(),
         ["lint"] => lint::lint(),
         ["page"] => page::test(),
+        ["fuzz", minutes] => fuzz::fuzz(minutes),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             Ok(())

@@ -129,7 +129,9 @@ fn what_is_wrong_is_said_where_it_is() {
         ("12abc", "`abc` is no suffix of a number", 0),
         ("a # b", "this character means nothing in an expression", 2),
         ("$", "the name of a register is missing behind `$`", 1),
-        ("struct", "`struct` begins a type: casts are written `(type) value`", 0),
+        ("struct", "`struct` belongs to a type: casts are written `(type) value`", 0),
+        ("a * const", "`const` belongs to a type: casts are written `(type) value`", 4),
+        ("a * volatile", "`volatile` belongs to a type: casts are written `(type) value`", 4),
     ] {
         let error = Expression::parse(text).expect_err(text);
         assert_eq!((error.message.as_str(), error.position), (message, position), "{text}");

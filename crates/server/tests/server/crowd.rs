@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::clients::{Client, Http, Lines, Web, cancel, code, request};
 use crate::fake::Running;
-use crate::recorded::{Recorded, workers};
+use crate::recorded::{Recorded, at, workers};
 
 const CLIENTS: usize = 64;
 const ROUNDS: usize = 12;
@@ -33,11 +33,6 @@ fn sixty_four_clients_get_right_answers() {
 /// Questions of all kinds with their answers, asked one after the other.
 fn questions(recorded: &Recorded) -> Vec<(&'static str, Value, Value)> {
     let end = recorded.end();
-    let at = |time: u64, mut others: Value| {
-        others["process"] = json!(0);
-        others["time"] = json!(time);
-        others
-    };
     let mut all = vec![("process.list", json!({}))];
     for part in 1..=6 {
         let time = end / 7 * part;

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::clients::{Client, Http, request};
 use crate::layout::pretty;
-use crate::recorded::{Recorded, ledger};
+use crate::recorded::{Recorded, at, ledger};
 
 const BEGIN: &str =
     "<!-- What follows is written by crates/server/tests/server/documented.rs. -->\n";
@@ -46,11 +46,6 @@ fn examples(ledger: &Recorded) -> Vec<(&'static str, Value)> {
         "process": 0, "time": inside, "title": "accounts[1].balance", "place": "transfer at ledger.c:47",
         "text": "below zero from here on", "is_kept": true,
     });
-    let at = |time: u64, mut others: Value| {
-        others["process"] = json!(0);
-        others["time"] = json!(time);
-        others
-    };
     vec![
         ("run.info", json!({})),
         ("process.list", json!({ "limit": 1 })),

@@ -9,7 +9,7 @@ use proptest::test_runner::{Config, TestRunner};
 use retro_server::{MethodError, schema_document};
 use serde_json::{Map, Value, json};
 
-use crate::recorded::{Recorded, ledger};
+use crate::recorded::{Recorded, at, ledger};
 
 /// No question about 283 instructions takes longer, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -224,11 +224,6 @@ fn every_method_refuses_what_is_no_moment() {
 
 #[test]
 fn huge_requests_are_refused_at_once() {
-    let at = |mut params: Value| {
-        params["process"] = json!(0);
-        params["time"] = json!(100);
-        params
-    };
     let long = "(".repeat(1 << 20);
     let many = u64::MAX;
     for (method, params) in [
@@ -257,7 +252,7 @@ fn huge_requests_are_refused_at_once() {
         ("locate.syscalls", json!({ "cursor": "00" })),
         ("registers", json!({ "thread": u32::MAX })),
     ] {
-        refused(method, at(params));
+        refused(method, at(100, params));
     }
 }
 

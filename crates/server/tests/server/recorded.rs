@@ -50,6 +50,16 @@ pub fn workers() -> &'static Recorded {
     })
 }
 
+/// Parameters with a moment of the first process.
+///
+/// No closure: rustc up to at least 1.96 gives equal arguments of closures one place, which the first call changes
+/// (rust-lang/rust#155241; optimised builds crash).
+pub fn at(time: u64, mut others: Value) -> Value {
+    others["process"] = json!(0);
+    others["time"] = json!(time);
+    others
+}
+
 impl Recorded {
     fn make(
         name: &str,
@@ -107,10 +117,8 @@ impl Recorded {
 
     /// A moment of the first process, as parameters, with others.
     #[track_caller]
-    pub fn ask_at(&self, method: &str, time: u64, mut others: Value) -> Value {
-        others["process"] = json!(0);
-        others["time"] = json!(time);
-        self.ask(method, others)
+    pub fn ask_at(&self, method: &str, time: u64, others: Value) -> Value {
+        self.ask(method, at(time, others))
     }
 
     /// The last time of the first process.

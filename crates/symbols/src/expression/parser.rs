@@ -38,6 +38,9 @@ pub(super) const BASE_WORDS: &[&str] = &[
 
 const TAGS: &[&str] = &["struct", "union", "enum", "class"];
 
+/// Words that stand before or behind a type.
+const QUALIFIERS: &[&str] = &["const", "volatile"];
+
 /// Words that name nothing.
 const RESERVED: &[&str] = &["as", "sizeof"];
 
@@ -327,10 +330,10 @@ impl Parser<'_> {
         }
         let start = self.position();
         let path = self.path(false)?;
-        if TAGS.contains(&path.as_str()) {
+        if TAGS.contains(&path.as_str()) || QUALIFIERS.contains(&path.as_str()) {
             return Err(Problem::new(
                 start,
-                format!("`{path}` begins a type: casts are written `(type) value`"),
+                format!("`{path}` belongs to a type: casts are written `(type) value`"),
             ));
         }
         self.built(Node::Name(Name { within, path }), 1)
