@@ -154,7 +154,12 @@ impl Lexer<'_> {
         let Some((token, span)) = self.tokens.last() else { return false };
         let is_operand = matches!(
             token,
-            Token::Word(_) | Token::Register(_) | Token::Mark(")" | "]") | Token::Integer { .. }
+            Token::Word(_)
+                | Token::Register(_)
+                | Token::Mark(")" | "]")
+                | Token::Integer { .. }
+                | Token::Character { .. }
+                | Token::Text(_)
         );
         is_operand && span.end <= self.at
     }

@@ -247,7 +247,7 @@ impl Parser<'_> {
         if let Some((ty, is_certain)) = self.parenthesized_type() {
             let operand_follows = match self.peek() {
                 Token::Word(word) => word != "as",
-                Token::Mark(mark) => matches!(*mark, "(" | "~" | "!" | "{"),
+                Token::Mark(mark) => matches!(*mark, "(" | "~" | "!" | "{" | "::"),
                 Token::End => false,
                 _ => true,
             };
@@ -328,15 +328,26 @@ impl Parser<'_> {
             self.advance();
             self.expect("::")?;
         }
-        let start = self.position();
-        let path = self.path(false)?;
-        if TAGS.contains(&path.as_str()) || QUALIFIERS.contains(&path.as_str()) {
+        if let Some(word) = self.type_word() {
             return Err(Problem::new(
-                start,
-                format!("`{path}` belongs to a type: casts are written `(type) value`"),
+                self.position(),
+                format!("`{word}` belongs to a type: casts are written `(type) value`"),
             ));
         }
+        let path = self.path(false)?;
         self.built(Node::Name(Name { within, path }), 1)
+    }
+
+    /// A word that can only be a part of a type. C has variables that are called `class`, and Rust such as are called
+    /// `union`; a type has a name behind these words.
+    fn type_word(&self) -> Option<&str> {
+        let Token::Word(word) = self.peek() else { return None };
+        let names_follow = matches!(self.peek_behind(1), Token::Word(_) | Token::Mark("::"));
+        let is_of_type = match word.as_str() {
+            "class" | "union" => names_follow,
+            word => TAGS.contains(&word) || QUALIFIERS.contains(&word),
+        };
+        is_of_type.then_some(word)
     }
 
     /// `a::b<c>::d`

@@ -209,7 +209,11 @@ impl fmt::Display for Node {
                 write!(formatter, "{number}{suffix}")
             }
             Node::Float { value, suffix } => {
-                let number = format!("{value:e}");
+                // What is too large stays so.
+                let number = match value.is_infinite() {
+                    true => "1e999".to_string(),
+                    false => format!("{value:e}"),
+                };
                 write!(formatter, "{number}{suffix}")
             }
             Node::Character { code, prefix } => {

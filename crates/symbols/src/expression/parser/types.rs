@@ -95,7 +95,10 @@ impl Parser<'_> {
                 if this.accept("*") {
                     list.push(Declarator::Pointer);
                 } else if this.accept("&") || this.accept("&&") {
-                    list.push(Declarator::Reference);
+                    // References to references are references.
+                    if list.last() != Some(&Declarator::Reference) {
+                        list.push(Declarator::Reference);
+                    }
                 } else if this.is_word("const") {
                     this.advance();
                     list.push(Declarator::Const);
