@@ -74,3 +74,45 @@ impl KnownCalls {
         lock(&self.invocations).insert(call, (code.to_vec(), Arc::clone(found)), bytes);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_known_as_they_were_asked_for() {
+        let named = |value: &str| Named {
+            name: "count".to_owned(),
+            type_name: "int".to_owned(),
+            value: value.to_owned(),
+            is_parameter: true,
+            is_shadowed: false,
+            memory: None,
+        };
+        let (usual, raw) =
+            (FormatOptions::default(), FormatOptions { raw: true, ..FormatOptions::default() });
+        let known = KnownCalls::default();
+        known.keep_arguments((1, 10), &usual, &[named("5")]);
+        assert_eq!(known.arguments((1, 10), &usual), Some(vec![named("5")]));
+        assert_eq!(known.arguments((1, 10), &raw), None);
+        assert_eq!(known.arguments((2, 10), &usual), None);
+        assert_eq!(known.arguments((1, 11), &usual), None);
+        // Long ones make those that nobody asks for go.
+        let long = "5".repeat(ARGUMENTS / 2);
+        for time in 11..14 {
+            known.keep_arguments((1, time), &usual, &[named(&long)]);
+        }
+        assert_eq!(known.arguments((1, 10), &usual), None);
+        assert!(known.arguments((1, 13), &usual).is_some());
+    }
+
+    #[test]
+    fn an_invocation_is_known_for_its_code() {
+        let found = Invocation { from: 1, to: 9, is_exact: true, counts: [(4, 2)].into() };
+        let found = Arc::new(found);
+        let known = KnownCalls::default();
+        known.keep_invocation((1, 1), &[4..8, 9..10], &found);
+        assert_eq!(known.invocation((1, 1), &[4..8, 9..10]), Some(found));
+        assert_eq!(known.invocation((1, 1), &[4..8, 9..11]), None);
+    }
+}

@@ -34,6 +34,7 @@ int global = 42;
 static int file_static = 7;
 int table[3][2] = { { 1, 2 }, { 3, 4 }, { 5, 6 } };
 const char *names[] = { "one", "two", NULL };
+const char fixed[5] = "abcd"; const int grid[2][3] = { { 1 } }; const volatile short both[2]; char *const pointers[2]; const char *const *const deep[2];
 struct point points[4] = { { 1, 2 }, { 3, 4 } };
 char text_buffer[32] = "in a buffer";
 double zeroes[40];
@@ -171,6 +172,16 @@ const QUESTIONS: &[&str] = &[
     "file_static",
     "table",
     "names",
+    "fixed",
+    "&fixed",
+    "grid",
+    "&grid",
+    "both",
+    "&both",
+    "pointers",
+    "&pointers",
+    "deep",
+    "&deep",
     "points",
     "text_buffer",
     "zeroes",

@@ -128,12 +128,15 @@ impl Speller {
         inner: String,
         depth: usize,
     ) -> String {
-        let mut qualifiers = vec![qualifier];
-        let mut behind = target.clone();
-        for _ in 0..DEPTH_LIMIT {
-            let Kind::Qualified(next, link) = behind.kind() else { break };
-            qualifiers.push(*next);
-            behind = link.follow();
+        let (mut qualifiers, behind) = unqualified(target);
+        qualifiers.push(qualifier);
+        if let Some(element) = innermost_element(&behind) {
+            // Compilers qualify both, and C means the same by either.
+            let (known, _) = unqualified(&element);
+            qualifiers.retain(|qualifier| !known.contains(qualifier));
+            if qualifiers.is_empty() {
+                return self.declare(&behind, inner, depth);
+            }
         }
         let order = [
             (Qualifier::Const, "const"),
@@ -157,6 +160,29 @@ impl Speller {
             format!("{words} {}", self.declare(&behind, inner, depth))
         }
     }
+}
+
+/// The qualifiers of a type, and what they qualify.
+fn unqualified(ty: &Type) -> (Vec<Qualifier>, Type) {
+    let mut qualifiers = Vec::new();
+    let mut behind = ty.clone();
+    for _ in 0..DEPTH_LIMIT {
+        let Kind::Qualified(next, link) = behind.kind() else { break };
+        qualifiers.push(*next);
+        behind = link.follow();
+    }
+    (qualifiers, behind)
+}
+
+/// What an array has in the end, if it is one.
+fn innermost_element(ty: &Type) -> Option<Type> {
+    let Kind::Array { element, .. } = ty.kind() else { return None };
+    let mut found = element.follow();
+    for _ in 0..DEPTH_LIMIT {
+        let Kind::Array { element, .. } = found.kind() else { break };
+        found = element.follow();
+    }
+    Some(found)
 }
 
 /// Compilers write the names of base types out in full.
