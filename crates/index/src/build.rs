@@ -633,7 +633,7 @@ impl Known {
                 Some((versions, window)) => versions.page(page, *window)?,
                 None => None,
             };
-            let known = before.map_or(Box::new([0; KNOWN_SIZE]), |version| version.known);
+            let known = before.map_or(Box::new([0; KNOWN_SIZE]), |version| version.known.clone());
             self.pages.insert(page, Some(known));
         }
         let Some(Some(known)) = self.pages.get_mut(&page) else { return Ok(ALL) };

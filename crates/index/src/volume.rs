@@ -132,7 +132,7 @@ impl Volume {
     }
 
     /// A page at the start of a window, as far as the interval knows it.
-    pub fn page(&self, address: u64, window: u32) -> Result<Option<PageVersion>, Error> {
+    pub fn page(&self, address: u64, window: u32) -> Result<Option<Arc<PageVersion>>, Error> {
         Ok(self.pages.page(address, window)?)
     }
 
@@ -171,6 +171,7 @@ impl Memory for WindowMemory {
             let page = self.pages.page(first + index * PAGE_SIZE as u64, self.window);
             if let Some(version) = page.map_err(io::Error::other)? {
                 piece.mask |= 1 << index;
+                piece.bytes.reserve_exact(PIECE as usize - piece.bytes.len());
                 piece.bytes.extend_from_slice(&version.bytes[..]);
             }
         }

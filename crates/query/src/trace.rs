@@ -167,6 +167,10 @@ impl Visitor for &mut Gatherer<'_> {
         trace.event(time, thread, event);
         ControlFlow::Continue(())
     }
+
+    fn records(&mut self, bytes: &[u8]) {
+        self.trace.stream.keep_records(bytes);
+    }
 }
 
 impl Trace {

@@ -12,6 +12,7 @@
 //! What nobody has ever looked at reads as zero.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use retro_index::Volume;
 use retro_replayer::PAGE_SIZE;
@@ -81,7 +82,8 @@ impl Run {
                 return Ok(Box::new([0; PAGE_SIZE / 8]));
             }
             let version = sight.volume.page(page, sight.window)?;
-            Ok(version.map_or_else(|| Box::new([0; PAGE_SIZE / 8]), |version| version.known))
+            let nothing = || Box::new([0; PAGE_SIZE / 8]);
+            Ok(version.map_or_else(nothing, |version| version.known.clone()))
         })
     }
 
@@ -224,14 +226,12 @@ fn take_from_later(sight: &Sight<'_>, gaps: &mut Gaps<'_>) -> Result<(), Error> 
     for group in candidates.chunk_by(|&one, &other| word(one) == word(other)) {
         let key = word(group[0]);
         let version = match volume.words.first_from(window, key..key + 1)? {
-            None => Some((last.known.clone(), last.bytes.clone())),
-            Some(written) => {
-                volume.page(gaps.page, written)?.map(|version| (version.known, version.bytes))
-            }
+            None => Some(Arc::clone(&last)),
+            Some(written) => volume.page(gaps.page, written)?,
         };
-        if let Some((known, bytes)) = version {
-            for &index in group.iter().filter(|&&index| is_known(&known, index)) {
-                gaps.bytes[index] = bytes[index];
+        if let Some(version) = version {
+            for &index in group.iter().filter(|&&index| is_known(&version.known, index)) {
+                gaps.bytes[index] = version.bytes[index];
                 found[index] = true;
             }
         }

@@ -39,6 +39,7 @@ mod link;
 mod log_file;
 mod process;
 mod processor;
+mod read_ahead;
 mod recent;
 mod session;
 mod start;

@@ -15,6 +15,7 @@ use crate::hearsay::printable;
 use crate::link::{Broken, Link};
 use crate::log_file::LogFile;
 use crate::process::ReplayProcess;
+use crate::read_ahead::ReadAhead;
 use crate::start::Start;
 use crate::stream::{Descriptions, Detail, Item, Merger, STREAM_FILE_SIZE, Visitor};
 use crate::{Divergence, Error, Interval, PAGE_SIZE, Replayer};
@@ -162,6 +163,8 @@ pub struct Session {
     tracking: Tracking,
     /// Where memory comes from, if the session began in the middle.
     start: Option<Start>,
+    /// What it was sent of that.
+    read_ahead: ReadAhead,
     /// The blocks that the process has described. Copies have the same.
     descriptions: Arc<Descriptions>,
     /// A copy of a process shares this with it, and gets its own before it streams.
@@ -271,6 +274,7 @@ impl Session {
             self.send(&Header::new(ask::STATE, [time]), &payload)?;
         }
         self.start = Some(start);
+        self.read_ahead = ReadAhead::default();
         Ok(time)
     }
 
@@ -296,6 +300,7 @@ impl Session {
             breakpoints: Vec::new(),
             tracking,
             start: None,
+            read_ahead: ReadAhead::default(),
             descriptions: Arc::default(),
             stream: None,
         })
@@ -559,6 +564,7 @@ impl Session {
             breakpoints: self.breakpoints.clone(),
             tracking: self.tracking,
             start: self.start.clone(),
+            read_ahead: self.read_ahead.clone(),
             descriptions: Arc::clone(&self.descriptions),
             stream: None,
         })
@@ -591,8 +597,16 @@ impl Session {
         }
     }
 
-    /// Answers a question for a piece of memory.
+    /// Answers a question for a piece of memory. What will be asked for soon comes before the answer: the process takes
+    /// what comes until it has that.
     fn supply(&mut self, address: u64) -> Result<(), Error> {
+        for other in self.read_ahead.others(address) {
+            self.send_piece(other)?;
+        }
+        self.send_piece(address)
+    }
+
+    fn send_piece(&mut self, address: u64) -> Result<(), Error> {
         let Some(start) = &self.start else {
             return Err(self.nonsense("it asks for memory that it has"));
         };
@@ -604,7 +618,8 @@ impl Session {
     fn supply_ahead(&mut self) -> Result<(), Error> {
         let Some(start) = &self.start else { return Ok(()) };
         for address in start.memory.needed_soon().map_err(Error::Pages)? {
-            self.supply(address)?;
+            self.read_ahead.sent(address);
+            self.send_piece(address)?;
         }
         Ok(())
     }

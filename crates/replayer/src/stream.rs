@@ -83,6 +83,8 @@ pub trait Visitor {
     fn block(&mut self, block: &Block<'_>) -> ControlFlow<()>;
     /// The log has an event; `thread` runs after it.
     fn event(&mut self, time: u64, thread: u32, event: &Event<'_>) -> ControlFlow<()>;
+    /// The records of all blocks since the last call, one behind the other, for those who keep them.
+    fn records(&mut self, _bytes: &[u8]) {}
 }
 
 impl<F: FnMut(&Item<'_>) -> ControlFlow<()>> Visitor for F {
@@ -137,6 +139,8 @@ pub struct Block<'a> {
     blocks: &'a Descriptions,
     record: &'a [u8],
     loose: &'a [u8],
+    /// Where the record begins in what [`Visitor::records`] gets.
+    offset: usize,
 }
 
 impl<'a> Block<'a> {
@@ -588,6 +592,7 @@ impl<'a, V: Visitor> Merger<'a, V> {
         with_last: bool,
     ) -> Result<&'b [u8], Error> {
         let mut time = self.time;
+        let all = bytes;
         while let Some(first) = bytes.first_chunk() {
             let word = u32::from_le_bytes(*first);
             let (description, len) = blocks.of_record(word).ok_or_else(nonsense)?;
@@ -603,7 +608,8 @@ impl<'a, V: Visitor> Merger<'a, V> {
             let (loose, rest) = rest.split_at(loose);
             let thread = self.thread;
             let number = word & MOST_BLOCKS;
-            let block = Block { time, thread, number, description, blocks, record, loose };
+            let offset = all.len() - bytes.len();
+            let block = Block { time, thread, number, description, blocks, record, loose, offset };
             time += u64::from(description.instructions);
             self.time = time;
             bytes = rest;
@@ -613,6 +619,9 @@ impl<'a, V: Visitor> Merger<'a, V> {
         }
         if bytes.len() < size_of::<u32>() && !bytes.is_empty() {
             return Err(nonsense());
+        }
+        if !self.is_done {
+            self.visit.records(&all[..all.len() - bytes.len()]);
         }
         Ok(bytes)
     }

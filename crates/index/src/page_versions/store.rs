@@ -45,7 +45,7 @@ pub struct PageVersions {
     batches: Vec<BatchEntry>,
     cache: Mutex<Generations<u64, Arc<Batch>>>,
     /// Whole versions, by page and window: most pages of most windows are those of other windows, too.
-    whole: Mutex<Generations<(u64, u32), PageVersion>>,
+    whole: Mutex<Generations<(u64, u32), Arc<PageVersion>>>,
 }
 
 impl PageVersions {
@@ -77,7 +77,7 @@ impl PageVersions {
         &self,
         address: u64,
         window: u32,
-    ) -> Result<Option<PageVersion>, PageVersionsError> {
+    ) -> Result<Option<Arc<PageVersion>>, PageVersionsError> {
         let page = page_number(address)?;
         let newest = self.changed.last_before(window.saturating_add(1), page..page + 1)?;
         newest.map(|window| self.version(page, window)).transpose()
@@ -91,13 +91,13 @@ impl PageVersions {
         Ok(runs.into_iter().map(|run| address(run.start)..address(run.end)).collect())
     }
 
-    fn version(&self, page: u64, window: u32) -> Result<PageVersion, PageVersionsError> {
+    fn version(&self, page: u64, window: u32) -> Result<Arc<PageVersion>, PageVersionsError> {
         let whole = || self.whole.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = whole().get((page, window)) {
-            return Ok(known.clone());
+            return Ok(Arc::clone(known));
         }
-        let made = self.make_version(page, window)?;
-        whole().insert((page, window), made.clone(), PAGE_SIZE + KNOWN_SIZE);
+        let made = Arc::new(self.make_version(page, window)?);
+        whole().insert((page, window), Arc::clone(&made), PAGE_SIZE + KNOWN_SIZE);
         Ok(made)
     }
 

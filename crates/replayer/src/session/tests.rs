@@ -41,6 +41,7 @@ fn session_with(behave: impl FnOnce(&Fake) + Send + 'static) -> (Session, JoinHa
         breakpoints: Vec::new(),
         tracking: Tracking::Off,
         start: None,
+        read_ahead: Default::default(),
         descriptions: Arc::default(),
         stream: None,
     };

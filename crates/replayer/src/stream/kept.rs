@@ -41,7 +41,8 @@ impl KeptStream {
         self.records.clear();
     }
 
-    /// Keeps a block. False if there is no room: it comes too late, or there is too much already.
+    /// Keeps a block; its record comes with [`KeptStream::keep_records`]. False if there is no room: it comes too late, or
+    /// there is too much already.
     #[inline]
     pub fn keep(&mut self, block: &Block<'_>) -> bool {
         if block.blocks.generation != self.generation {
@@ -51,14 +52,15 @@ impl KeptStream {
         let known = self.numbers.get(block.number as usize).copied().unwrap_or_default();
         let code = known.checked_sub(1).unwrap_or_else(|| self.number(block));
         let time = u32::try_from(block.time.wrapping_sub(self.start));
-        let record = u32::try_from(self.records.len() / RECORD_GRAIN);
+        let record = u32::try_from((self.records.len() + block.offset) / RECORD_GRAIN);
         let (Ok(time), Ok(record)) = (time, record) else { return false };
         self.blocks.push(KeptBlock { time, code, record });
-        self.records.extend_from_slice(block.record);
-        if !block.loose.is_empty() {
-            self.records.extend_from_slice(block.loose);
-        }
         true
+    }
+
+    /// Keeps the records of the blocks since the last call: all at once, since each by itself costs more than all else.
+    pub fn keep_records(&mut self, bytes: &[u8]) {
+        self.records.extend_from_slice(bytes);
     }
 
     /// Gives new code its number.
