@@ -1,15 +1,14 @@
 //! A session: one replay process and the questions that it answers.
 
-use std::fs::File;
-use std::io;
-use std::ops::{ControlFlow, Range};
+mod looking;
+mod registers;
+mod streaming;
+mod supply;
+
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use nix::sys::memfd::{MFdFlags, memfd_create};
-use retro_abi::log::register;
-use retro_abi::replay::{HEADER_SIZE, Header, MAX_PAYLOAD, SAMPLE_SIZE, ask, begin, tell, why};
+use retro_abi::replay::{Header, MAX_PAYLOAD, SAMPLE_SIZE, ask, begin, tell, why};
 
 use crate::hearsay::printable;
 use crate::link::{Broken, Link};
@@ -17,8 +16,11 @@ use crate::log_file::LogFile;
 use crate::process::ReplayProcess;
 use crate::read_ahead::ReadAhead;
 use crate::start::Start;
-use crate::stream::{Descriptions, Detail, Item, Merger, STREAM_FILE_SIZE, Visitor};
-use crate::{Divergence, Error, Interval, PAGE_SIZE, Replayer};
+use crate::stream::Descriptions;
+use crate::{Divergence, Error, Interval, Replayer};
+
+pub use registers::{Registers, Sample, ThreadInfo};
+use streaming::StreamFile;
 
 /// A process is sent on its way for so many instructions at most, so that its silence means something.
 const LONGEST_RUN: u64 = 64_000_000;
@@ -65,87 +67,6 @@ pub struct Stop {
     pub events: u64,
 }
 
-/// Registers of a thread.
-///
-/// Two are equal when they hold the same values. The processor may or may not say of a vector that is zero that it
-/// was never used, which depends on what else it had to do; that makes no difference.
-#[derive(Clone, Debug)]
-pub struct Registers {
-    /// The thread.
-    pub thread: u32,
-    /// Whether it is the one that runs.
-    pub running: bool,
-    /// The system call that it waits in.
-    pub in_syscall: Option<u32>,
-    /// General registers, by the numbers of [`retro_abi::log::register`].
-    pub general: [u64; register::COUNT],
-    /// Vector and x87 state: an image of `xsave` in standard form.
-    pub vectors: Vec<u8>,
-}
-
-/// The word of an image of `xsave` that says which parts were used. Those that were not are zero in it.
-const USED_PARTS: Range<usize> = 512..520;
-
-impl PartialEq for Registers {
-    fn eq(&self, other: &Registers) -> bool {
-        fn values(image: &[u8]) -> (&[u8], &[u8]) {
-            let (legacy, rest) = image.split_at(USED_PARTS.start.min(image.len()));
-            (legacy, rest.get(USED_PARTS.len()..).unwrap_or_default())
-        }
-        self.thread == other.thread
-            && self.running == other.running
-            && self.in_syscall == other.in_syscall
-            && self.general == other.general
-            && values(&self.vectors) == values(&other.vectors)
-    }
-}
-
-impl Eq for Registers {}
-
-impl Registers {
-    /// The instruction pointer.
-    pub fn pc(&self) -> u64 {
-        self.general[register::RIP as usize]
-    }
-
-    /// A general register by its name, as in [`register::NAMES`].
-    pub fn by_name(&self, name: &str) -> Option<u64> {
-        let index = register::NAMES.iter().position(|known| *known == name)?;
-        Some(self.general[index])
-    }
-}
-
-/// The registers of the thread that runs, without vectors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
-    /// When.
-    pub time: u64,
-    /// The thread.
-    pub thread: u32,
-    /// General registers, by the numbers of [`retro_abi::log::register`].
-    pub general: [u64; register::COUNT],
-}
-
-impl Sample {
-    fn parse(bytes: &[u8; SAMPLE_SIZE]) -> Sample {
-        let mut words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
-        let mut next = || words.next().unwrap_or_default();
-        let (time, thread) = (next(), next() as u32);
-        let mut general = [0; register::COUNT];
-        general.fill_with(next);
-        Sample { time, thread, general }
-    }
-}
-
-/// A thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ThreadInfo {
-    /// Its number.
-    pub thread: u32,
-    /// The system call that it waits in.
-    pub in_syscall: Option<u32>,
-}
-
 /// One replay process, somewhere in one interval. It only goes forward; [`Session::fork`] keeps a place to come back
 /// to.
 ///
@@ -169,13 +90,6 @@ pub struct Session {
     descriptions: Arc<Descriptions>,
     /// A copy of a process shares this with it, and gets its own before it streams.
     stream: Option<StreamFile>,
-}
-
-/// The file that a process streams into, and what was read of it last.
-#[derive(Debug)]
-struct StreamFile {
-    file: File,
-    buffer: Box<[u8]>,
 }
 
 impl Session {
@@ -242,28 +156,6 @@ impl Session {
         self.take_log_file(replayer, interval)?;
         self.start = None;
         self.restart_with_file(0, self.tracking.flags())
-    }
-
-    /// Translates code before it is needed, as for a stream with this detail or for no stream: copies of this session have
-    /// it already. Code that changes is left out.
-    pub fn translate_ahead(&mut self, detail: Option<Detail>, pcs: &[u64]) -> Result<(), Error> {
-        let bits = detail.map_or(0, |detail| (detail | Detail::BLOCKS).bits());
-        if bits != 0 {
-            self.prepare_stream()?;
-        }
-        for some in pcs.chunks(MAX_PAYLOAD / 8) {
-            let payload: Vec<u8> = some.iter().flat_map(|pc| pc.to_le_bytes()).collect();
-            self.send(&Header::new(ask::TRANSLATE, [bits]), &payload)?;
-            loop {
-                let (header, len) = self.answer_length()?;
-                match header.kind() {
-                    tell::BLOCK => self.define_blocks(len, |_| Ok(()))?,
-                    tell::DONE => break,
-                    kind => return Err(self.unexpected(kind)),
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Tells the process what it will start from; says from when.
@@ -402,41 +294,6 @@ impl Session {
         self.run_to(self.time().saturating_add(1))
     }
 
-    /// Goes on to a time as [`Session::run_to`] does, and tells `visit` everything that happens, in the order of
-    /// time: what blocks are executed and what they access, as far as `detail` says, and the events of the
-    /// log after now and up to `until`. An event comes after the block whose last instruction retires at its time.
-    ///
-    /// When `visit` breaks, it is told nothing more; the session goes on to `until` all the same.
-    pub fn stream(
-        &mut self,
-        until: u64,
-        detail: Detail,
-        visit: impl FnMut(&Item<'_>) -> ControlFlow<()>,
-    ) -> Result<Stop, Error> {
-        self.stream_to(until, detail, visit)
-    }
-
-    /// The same for a visitor with methods.
-    pub fn stream_to(
-        &mut self,
-        until: u64,
-        detail: Detail,
-        visit: impl Visitor,
-    ) -> Result<Stop, Error> {
-        self.check_forward(until)?;
-        let file = Arc::clone(&self.log_file);
-        let events = file.chunks_between(self.time(), until.min(self.interval.end))?;
-        let bits = (detail | Detail::BLOCKS).bits();
-        let mut merger = Merger::new(events.events(), self.time(), self.thread(), visit)?;
-        self.prepare_stream()?;
-        let stop = self.run_in_stretches(until, |session, stretch_end| {
-            session.send(&Header::new(ask::RUN, [stretch_end, bits]), &[])?;
-            session.await_stop_merging(&mut merger)
-        })?;
-        merger.finish(&self.descriptions, stop.time)?;
-        Ok(stop)
-    }
-
     /// Sends the process on its way again and again until it is where it should be.
     pub(crate) fn run_in_stretches(
         &mut self,
@@ -467,65 +324,6 @@ impl Session {
     pub(crate) fn check_forward(&self, wanted: u64) -> Result<(), Error> {
         let now = self.time();
         if wanted < now { Err(Error::Backwards { now, wanted }) } else { Ok(()) }
-    }
-
-    /// The registers of a thread, or of the one that runs.
-    pub fn registers(&mut self, thread: Option<u32>) -> Result<Registers, Error> {
-        let number = thread.unwrap_or(0);
-        self.send(&Header::new(ask::REGISTERS, [number.into()]), &[])?;
-        let (header, payload) = self.answer()?;
-        match header.kind() {
-            tell::REGISTERS => {
-                let parsed = Registers::parse(&header, payload);
-                parsed.ok_or_else(|| self.nonsense("its registers make no sense"))
-            }
-            tell::DONE => Err(Error::NoThread(number)),
-            kind => Err(self.unexpected(kind)),
-        }
-    }
-
-    /// All threads; the one that runs comes first.
-    pub fn threads(&mut self) -> Result<Vec<ThreadInfo>, Error> {
-        self.send(&Header::new(ask::THREADS, []), &[])?;
-        let (header, payload) = self.answer()?;
-        if header.kind() != tell::THREADS {
-            return Err(self.unexpected(header.kind()));
-        }
-        let (pairs, _) = payload.as_chunks::<8>();
-        let thread = |pair: &[u8; 8]| {
-            let [a, b, c, d, e, f, g, h] = *pair;
-            let in_syscall = u32::from_le_bytes([e, f, g, h]).checked_sub(1);
-            ThreadInfo { thread: u32::from_le_bytes([a, b, c, d]), in_syscall }
-        };
-        Ok(pairs.iter().map(thread).collect())
-    }
-
-    /// Reads memory. What cannot be the guest's is not there, so that the answer may be shorter; what was
-    /// never touched reads as zero.
-    pub fn read(&mut self, address: u64, len: usize) -> Result<Vec<u8>, Error> {
-        let mut bytes = Vec::new();
-        while bytes.len() < len {
-            let Some(at) = address.checked_add(bytes.len() as u64) else { break };
-            // Not across a page where the guest's memory may end.
-            let to_page = PAGE_SIZE - at as usize % PAGE_SIZE;
-            let want = (len - bytes.len()).min(MAX_PAYLOAD - PAGE_SIZE + to_page);
-            let got = self.read_once(at, want)?;
-            bytes.extend_from_slice(got);
-            let got = got.len();
-            if got < want {
-                break;
-            }
-        }
-        Ok(bytes)
-    }
-
-    fn read_once(&mut self, address: u64, want: usize) -> Result<&[u8], Error> {
-        self.send(&Header::new(ask::READ, [address, want as u64]), &[])?;
-        let (header, len) = self.answer_length()?;
-        if header.kind() != tell::MEMORY || header.0[1] != address || len > want {
-            return Err(self.unexpected(header.kind()));
-        }
-        Ok(self.link.payload(len))
     }
 
     /// From now on [`Session::run_to`] stops in front of these instructions. Replaces those set before.
@@ -597,33 +395,6 @@ impl Session {
         }
     }
 
-    /// Answers a question for a piece of memory. What will be asked for soon comes before the answer: the process takes
-    /// what comes until it has that.
-    fn supply(&mut self, address: u64) -> Result<(), Error> {
-        for other in self.read_ahead.others(address) {
-            self.send_piece(other)?;
-        }
-        self.send_piece(address)
-    }
-
-    fn send_piece(&mut self, address: u64) -> Result<(), Error> {
-        let Some(start) = &self.start else {
-            return Err(self.nonsense("it asks for memory that it has"));
-        };
-        let piece = start.memory.piece(address).map_err(Error::Pages)?;
-        self.send(&Header::new(ask::PAGES, [address, piece.mask]), &piece.bytes)
-    }
-
-    /// Sends pieces of memory that will be asked for.
-    fn supply_ahead(&mut self) -> Result<(), Error> {
-        let Some(start) = &self.start else { return Ok(()) };
-        for address in start.memory.needed_soon().map_err(Error::Pages)? {
-            self.read_ahead.sent(address);
-            self.send_piece(address)?;
-        }
-        Ok(())
-    }
-
     fn text(&self, len: usize) -> String {
         printable(self.link.payload(len))
     }
@@ -665,101 +436,9 @@ impl Session {
         Ok(())
     }
 
-    /// Takes everything that is streamed until the process stops.
-    fn await_stop_merging<V: Visitor>(&mut self, merger: &mut Merger<'_, V>) -> Result<(), Error> {
-        loop {
-            let (header, len) = self.answer_length()?;
-            match header.kind() {
-                tell::BLOCK => {
-                    // What is described so far may be forgotten then.
-                    self.define_blocks(len, |known| merger.tell_kept(known))?;
-                }
-                tell::STREAM => {
-                    let [_, offset, len, time, ..] = header.0;
-                    if !merger.is_done {
-                        self.read_stream(offset, len)?;
-                    }
-                    // The process fills the file again while this is looked at.
-                    self.send(&Header::new(ask::GO_ON, []), &[])?;
-                    if let Some(stream) = &self.stream
-                        && !merger.is_done
-                    {
-                        let records = &stream.buffer[..len as usize];
-                        merger.records(&self.descriptions, records, time)?;
-                    }
-                }
-                _ => return self.take_stop(&header),
-            }
-        }
-    }
-
-    /// Takes in descriptions of blocks. Before those that there are so far are forgotten, `forget` sees them.
-    pub(crate) fn define_blocks(
-        &mut self,
-        len: usize,
-        mut forget: impl FnMut(&Descriptions) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let mut payload = self.link.payload(len);
-        let mut defined = Ok(());
-        while let Some((head, rest)) = payload.split_first_chunk::<HEADER_SIZE>()
-            && defined.is_ok()
-        {
-            let header = Header::from_bytes(head);
-            let Some((body, rest)) = rest.split_at_checked(header.0[0] as usize) else {
-                defined = Err("a description of a block is cut short");
-                break;
-            };
-            payload = rest;
-            if header.0[1] == 0 {
-                forget(&self.descriptions)?;
-            }
-            defined = Arc::make_mut(&mut self.descriptions).define(&header, body);
-        }
-        defined.map_err(|what| self.nonsense(what))
-    }
-
-    pub(crate) fn descriptions(&self) -> &Descriptions {
-        &self.descriptions
-    }
-
     /// What came with the last message.
     pub(crate) fn payload(&self, len: usize) -> &[u8] {
         self.link.payload(len)
-    }
-
-    /// What [`Session::read_stream`] has read.
-    pub(crate) fn streamed(&self, len: u64) -> &[u8] {
-        let buffer = self.stream.as_ref().map_or(&[][..], |stream| &stream.buffer);
-        &buffer[..(len as usize).min(buffer.len())]
-    }
-
-    pub(crate) fn read_stream(&mut self, offset: u64, len: u64) -> Result<(), Error> {
-        let Some(stream) = &mut self.stream else {
-            return Err(self.nonsense("it streams unasked"));
-        };
-        let end = offset.checked_add(len);
-        if end.is_none_or(|end| end > STREAM_FILE_SIZE as u64) {
-            return Err(self.nonsense("its stream is longer than the file"));
-        }
-        let bytes = &mut stream.buffer[..len as usize];
-        stream.file.read_exact_at(bytes, offset).map_err(Error::Start)
-    }
-
-    /// Gives the process a file to stream into.
-    pub(crate) fn prepare_stream(&mut self) -> Result<(), Error> {
-        if self.stream.is_some() {
-            return Ok(());
-        }
-        let file = memfd_create(c"retro-stream", MFdFlags::MFD_CLOEXEC).map_err(io::Error::from);
-        let file = File::from(file.map_err(Error::Start)?);
-        file.set_len(STREAM_FILE_SIZE as u64).map_err(Error::Start)?;
-        let sent =
-            self.link.send_file(&Header::new(ask::STREAM_FILE, [STREAM_FILE_SIZE as u64]), &file);
-        sent.map_err(|broken| self.broken(broken))?;
-        self.await_done()?;
-        self.stream =
-            Some(StreamFile { file, buffer: vec![0; STREAM_FILE_SIZE].into_boxed_slice() });
-        Ok(())
     }
 
     pub(crate) fn unexpected(&mut self, kind: u64) -> Error {
@@ -777,24 +456,6 @@ impl Session {
             Broken::Nonsense(what) => self.nonsense(what),
             Broken::Io(error) => self.nonsense(&error.to_string()),
         }
-    }
-}
-
-impl Registers {
-    fn parse(header: &Header, payload: &[u8]) -> Option<Registers> {
-        let [_, thread, in_syscall, running, ..] = header.0;
-        let (general, vectors) = payload.split_at_checked(8 * register::COUNT)?;
-        let mut words = [0; register::COUNT];
-        for (word, bytes) in words.iter_mut().zip(general.as_chunks().0) {
-            *word = u64::from_le_bytes(*bytes);
-        }
-        Some(Registers {
-            thread: u32::try_from(thread).ok()?,
-            running: running != 0,
-            in_syscall: u32::try_from(in_syscall).ok()?.checked_sub(1),
-            general: words,
-            vectors: vectors.to_vec(),
-        })
     }
 }
 

@@ -1,13 +1,16 @@
 //! Sessions with a fake process: a thread at the other end of the socket.
 
 use super::*;
-use crate::{Summary, Transfer, WrittenPage};
+use crate::stream::STREAM_FILE_SIZE;
+use crate::{Detail, Item, Summary, Transfer, WrittenPage};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, send};
 use retro_abi::log::{Encoder, Event, MAX_FIXED, Relative};
-use retro_abi::replay::{WRITTEN_SIZE, ending, record_word};
-use std::fs::OpenOptions;
+use retro_abi::replay::{HEADER_SIZE, WRITTEN_SIZE, ending, record_word};
+use std::fs::{File, OpenOptions};
 use std::io::IoSliceMut;
+use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::thread::{self, JoinHandle};
 
 const START: u64 = 1000;
