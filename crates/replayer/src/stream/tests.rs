@@ -1,10 +1,10 @@
 //! Merging, with streams made by hand.
 
 use super::*;
-use crate::Interval;
 use crate::log_file::LogFile;
+use crate::{Error, Interval};
 use retro_abi::log::{Encoder, MAX_FIXED, Relative};
-use retro_abi::replay::tell;
+use retro_abi::replay::{self, Header, LOOSE, NUMBER_BITS, access, tell};
 
 /// A block of three instructions: one writes 4 bytes, one reads 8 with no value, the last calls.
 fn describe(blocks: &mut Descriptions) {
