@@ -297,6 +297,23 @@ fn memory_is_examined_unit_by_unit() {
 }
 
 #[test]
+fn instructions_are_examined() {
+    let stack = crash().object(&["bt"]);
+    let here = crash().object(&["x", "/3i", "$pc"]);
+    let items = here["items"].as_array().unwrap();
+    assert_eq!(items.len(), 3);
+    assert_eq!(items[0]["address"], stack["frames"][0]["address"]);
+    let bytes = crash().object(&["x", "/1xb", "$pc"]);
+    let first = items[0]["bytes"].as_str().unwrap();
+    assert!(first.starts_with(bytes["items"][0]["bytes"].as_str().unwrap()), "{first}");
+    let text = crash().ask(&["x", "/2i", "$pc"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("=> 0x") && lines[1].starts_with("   0x"), "{text}");
+    let start = crash().ask(&["x", "/1i", "main"]);
+    assert!(start.contains(" <main>:  "), "{start}");
+}
+
+#[test]
 fn registers_include_vectors() {
     let general = crash().object(&["regs"]);
     let stack = crash().object(&["bt"]);

@@ -319,8 +319,9 @@ Examples:
   retro x /4dw '&table[3]' --at 1.5M   four numbers of four bytes
   retro x /s name                      a string
   retro x /8xg '$rsp' --last-writes    with the time at which each was last written
+  retro x /10i '$pc'                   the next instructions
 
-/NFU as in gdb: how many; a format (x z d u o t c f a, or s for strings); a unit (b 1 byte, h 2, w 4, g 8 bytes).";
+/NFU as in gdb: how many; a format (x z d u o t c f a, s for strings, or i for instructions); a unit (b 1 byte, h 2, w 4, g 8 bytes).";
 
 /// Options of `retro x`.
 #[derive(Debug, Args)]

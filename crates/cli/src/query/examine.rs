@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use retro_query::symbols::{Encoding, Format, FormatOptions, Scope, Type, Value as Typed};
-use retro_query::{State, Write};
+use retro_query::{Cancel, InstructionText, State, Write};
 use serde_json::{Value, json};
 
 use super::frame::hex;
@@ -17,6 +17,9 @@ use crate::{Completeness, place};
 /// Bytes that are shown at most.
 const BYTES_LIMIT: u64 = 1 << 20;
 
+/// Instructions that are shown at most.
+const INSTRUCTIONS_LIMIT: u64 = 10_000;
+
 /// Characters of a string that are shown at most.
 const STRING_LIMIT: u64 = 4096;
 
@@ -24,9 +27,16 @@ const STRING_LIMIT: u64 = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     count: u64,
-    format: Format,
+    shown: Shown,
     /// Bytes of a unit.
     unit: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    /// Units or strings, in a format.
+    As(Format),
+    Instructions,
 }
 
 /// A unit of memory.
@@ -44,9 +54,10 @@ pub fn examine(options: &ExamineOptions) -> Result<Completeness> {
     let state = question.state()?;
     let stack = stack_of(&state, &options.view)?;
     let start = address_of(&state, &stack, options.view.frame, &expression)?;
-    let items = stack.with_scope(options.view.frame, |scope| match shape.format {
-        Format::Text => strings(&state, scope, start, shape.count),
-        _ => units(&state, scope, start, shape),
+    let items = stack.with_scope(options.view.frame, |scope| match shape.shown {
+        Shown::Instructions => instructions(&state, start, shape.count, &question.cancel()),
+        Shown::As(Format::Text) => strings(&state, scope, start, shape.count),
+        Shown::As(format) => units(&state, scope, start, shape, format),
     });
     let mut items = items.map_err(told)??;
     if items.is_empty() {
@@ -63,10 +74,14 @@ pub fn examine(options: &ExamineOptions) -> Result<Completeness> {
     }
     match question.is_json {
         true => print_object(&mut question, options, shape, stack.thread, start, &items)?,
-        false => print_lines(&mut question, options, shape, &items)?,
+        false => {
+            let pc = stack.frames().get(options.view.frame).map(|frame| frame.pc);
+            print_lines(&mut question, options, shape, pc, &items)?
+        }
     }
     question.output.flush()?;
-    let wanted = if shape.format == Format::Text { items.len() as u64 } else { shape.count };
+    let is_text = shape.shown == Shown::As(Format::Text);
+    let wanted = if is_text { items.len() as u64 } else { shape.count };
     if (items.len() as u64) < wanted {
         let end = items.last().map_or(start, |last| last.address + last.bytes.len() as u64);
         bail!("no memory is mapped at {end:#x}");
@@ -78,11 +93,12 @@ fn print_lines(
     question: &mut Question,
     options: &ExamineOptions,
     shape: Shape,
+    pc: Option<u64>,
     items: &[Item],
 ) -> Result<()> {
-    let in_line = match (options.last_writes, shape.format, shape.unit) {
-        (true, ..) | (_, Format::Text, _) => 1,
-        (_, Format::Address, _) | (.., 8) => 2,
+    let in_line = match (options.last_writes, shape.shown, shape.unit) {
+        (true, ..) | (_, Shown::Instructions | Shown::As(Format::Text), _) => 1,
+        (_, Shown::As(Format::Address), _) | (.., 8) => 2,
         (.., 4) => 4,
         _ => 8,
     };
@@ -97,7 +113,12 @@ fn print_lines(
             Some(function) => format!(" <{}>", function.name),
             None => String::new(),
         };
-        let mut text = format!("{address:#x}{}:", printable(name.as_bytes()));
+        let mark = match shape.shown {
+            Shown::Instructions if pc == Some(address) => "=> ",
+            Shown::Instructions => "   ",
+            Shown::As(_) => "",
+        };
+        let mut text = format!("{mark}{address:#x}{}:", printable(name.as_bytes()));
         for item in line {
             text.push_str("  ");
             text.push_str(&printable(item.text.as_bytes()));
@@ -147,21 +168,42 @@ fn print_object(
     question.object(&object)
 }
 
+/// Instructions from an address on, as far as memory goes.
+fn instructions(state: &State, start: u64, count: u64, cancel: &Cancel) -> Result<Vec<Item>> {
+    if count > INSTRUCTIONS_LIMIT {
+        bail!("{count} instructions are more than are shown at once: at most {INSTRUCTIONS_LIMIT}");
+    }
+    let found = state.instructions(start, 0, count as usize, cancel).map_err(told)?;
+    let item = |InstructionText { address, bytes, text, .. }: InstructionText| Item {
+        address,
+        bytes,
+        text,
+        last_write: None,
+    };
+    Ok(found.into_iter().map(item).collect())
+}
+
 /// Units from an address on, as far as memory goes.
-fn units(state: &State, scope: &dyn Scope, start: u64, shape: Shape) -> Result<Vec<Item>> {
+fn units(
+    state: &State,
+    scope: &dyn Scope,
+    start: u64,
+    shape: Shape,
+    format: Format,
+) -> Result<Vec<Item>> {
     let length = shape.count.checked_mul(shape.unit).filter(|&length| length <= BYTES_LIMIT);
     let Some(length) = length else {
         bail!("{} units of {} bytes are more than are shown at once", shape.count, shape.unit)
     };
     let bytes = state.read(start, length).map_err(told)?;
-    let encoding = match shape.format {
+    let encoding = match format {
         Format::Float if shape.unit >= 4 => Encoding::Float,
         Format::Character if shape.unit == 1 => Encoding::SignedChar,
         Format::Decimal => Encoding::Signed,
         _ => Encoding::Unsigned,
     };
     let ty = Type::base("", encoding, shape.unit);
-    let format = match shape.format {
+    let format = match format {
         // Columns line up.
         Format::Hexadecimal => Format::Padded,
         other => other,
@@ -224,11 +266,11 @@ fn shape(text: &str) -> Result<Shape> {
     let (count, letters) = text.split_at(digits);
     let wrong = || {
         anyhow::anyhow!(
-            "no format `/{text}`: a count, one of x z d u o t c f a s, and one of b h w g, as gdb has them"
+            "no format `/{text}`: a count, one of x z d u o t c f a s i, and one of b h w g, as gdb has them"
         )
     };
     let count = if count.is_empty() { 1 } else { count.parse().map_err(|_| wrong())? };
-    let (mut format, mut unit) = (None, None);
+    let (mut shown, mut unit) = (None, None);
     for letter in letters.chars() {
         let size = match letter {
             'b' => Some(1),
@@ -239,15 +281,22 @@ fn shape(text: &str) -> Result<Shape> {
         };
         let is_new = match size {
             Some(_) => unit.replace(size).is_none(),
-            None => format.replace(Format::from_letter(letter).ok_or_else(wrong)?).is_none(),
+            None if letter == 'i' => shown.replace(Shown::Instructions).is_none(),
+            None => {
+                let format = Format::from_letter(letter).ok_or_else(wrong)?;
+                shown.replace(Shown::As(format)).is_none()
+            }
         };
         if !is_new {
             return Err(wrong());
         }
     }
-    let format = format.unwrap_or(Format::Hexadecimal);
-    let usual = if matches!(format, Format::Character | Format::Text) { 1 } else { 8 };
-    let shape = Shape { count, format, unit: unit.flatten().unwrap_or(usual) };
+    let shown = shown.unwrap_or(Shown::As(Format::Hexadecimal));
+    let usual = match shown {
+        Shown::Instructions | Shown::As(Format::Character | Format::Text) => 1,
+        Shown::As(_) => 8,
+    };
+    let shape = Shape { count, shown, unit: unit.flatten().unwrap_or(usual) };
     if count == 0 {
         return Err(wrong());
     }
@@ -269,9 +318,12 @@ mod tests {
             ("2s", 2, Format::Text, 1),
             ("2fw", 2, Format::Float, 4),
         ] {
-            assert_eq!(shape(text).unwrap(), Shape { count, format, unit }, "{text}");
+            let shown = Shown::As(format);
+            assert_eq!(shape(text).unwrap(), Shape { count, shown, unit }, "{text}");
         }
-        for text in ["0x", "q", "xx", "bw", "x4", "99999999999999999999x", "é"] {
+        let instructions = Shape { count: 5, shown: Shown::Instructions, unit: 1 };
+        assert_eq!(shape("5i").unwrap(), instructions);
+        for text in ["0x", "q", "xx", "ix", "bw", "x4", "99999999999999999999x", "é"] {
             assert!(shape(text).is_err(), "{text}");
         }
     }

@@ -9,7 +9,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Answer;
-use super::disassembly::is_return;
 use super::search::{Search, search_params};
 use super::stack::{Argument, argument_format};
 use super::target::{Target, few_enough, functions_named};
@@ -144,7 +143,7 @@ fn calls(run: &Run, params: CallsParams, context: &CallContext) -> Answer<Page<F
 fn call_end(run: &Run, end: Moment, thread: u32) -> Answer<CallEnd> {
     let state = run.state(end)?;
     let pc = state.registers(Some(thread))?.pc();
-    let result = match is_return(&state, pc)? {
+    let result = match state.is_return(pc)? {
         true => Some(result(&state, thread, pc)?),
         false => None,
     };
@@ -238,7 +237,7 @@ fn return_instructions(search: &Search<'_>, name: &str) -> Answer<Vec<u64>> {
         let state = run.state(*mapped)?;
         for address in function.ranges.iter().flat_map(|range| ends_of_pieces(search, range)) {
             search.context.cancel().check()?;
-            if !addresses.contains(&address) && is_return(&state, address)? {
+            if !addresses.contains(&address) && state.is_return(address)? {
                 addresses.push(address);
                 few_enough(addresses.len())?;
             }
