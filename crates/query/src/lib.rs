@@ -56,7 +56,7 @@ mod trace;
 mod unknown_memory;
 
 pub use address_space::{MapChange, Mapping};
-pub use call_details::{CallDetails, Returned, returned_value};
+pub use call_details::{CallDetails, Returned};
 pub use cancel::Cancel;
 pub use error::Error;
 pub use executed::Invocation;

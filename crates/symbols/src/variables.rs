@@ -11,6 +11,7 @@
 //! lookup        names: locals, statics, globals, functions, enumerators, types
 //! globals       those of the file that a function is from
 //! arguments     parameters at the entry of a function, by the calling convention
+//! results       what a function returns, by the calling convention
 //! thread_local  where the variables of a thread are
 //! entry_values  what the caller says about the registers at the call
 //! ```
@@ -22,6 +23,7 @@ mod entry_values;
 mod globals;
 mod location;
 mod lookup;
+mod results;
 mod thread_local;
 
 use std::sync::Arc;
@@ -35,6 +37,7 @@ use crate::value::{SyntheticPointer, Value};
 
 pub use entry_values::CallSite;
 pub use globals::Global;
+pub use results::returned_value;
 
 /// How deep blocks are nested in one another.
 const NESTING_LIMIT: usize = 8;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use retro_query::symbols::{FrameScope, Kind, Scope};
-use retro_query::{Execution, Moment, Run, State, returned_value};
+use retro_query::symbols::{FrameScope, Kind, Scope, returned_value};
+use retro_query::{Execution, Moment, Run, State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -128,7 +128,7 @@ fn calls(run: &Run, params: CallsParams, context: &CallContext) -> Answer<Page<F
             thread,
             pc: Place::of(run.symbols(), entry, pc),
             arguments: arguments.map(|all| all.into_iter().map(Argument::from).collect()),
-            end: end.map(|end| call_end(run, end, thread)).transpose()?,
+            end: end.map(|end| call_end(run, entry, end, thread)).transpose()?,
         })
     };
     if let (Some(nth), [address]) = (search.nth_of_all(), &addresses[..]) {
@@ -141,11 +141,13 @@ fn calls(run: &Run, params: CallsParams, context: &CallContext) -> Answer<Page<F
 }
 
 /// What happens at the end of a frame.
-fn call_end(run: &Run, end: Moment, thread: u32) -> Answer<CallEnd> {
-    let state = run.state(end)?;
-    let pc = state.registers(Some(thread))?.pc();
-    let result = match is_return(&state, pc)? {
-        true => Some(result(&state, thread, pc)?),
+fn call_end(run: &Run, entry: Moment, end: Moment, thread: u32) -> Answer<CallEnd> {
+    let result = match run.returns_to_caller(entry, end, thread)? {
+        true => {
+            let state = run.state(end)?;
+            let pc = state.registers(Some(thread))?.pc();
+            Some(result(&state, thread, pc)?)
+        }
         false => None,
     };
     Ok(CallEnd { time: Time(end.time), result })

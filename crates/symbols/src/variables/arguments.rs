@@ -18,12 +18,16 @@ use crate::value::{Contents, Held, Origin, Value};
 const INTEGER_REGISTERS: [u16; 6] = [5, 4, 1, 2, 8, 9];
 const VECTOR_REGISTERS: u16 = 8;
 const FIRST_VECTOR: u16 = 17;
+/// Bytes of a vector register that are known.
+const VECTOR_BYTES: usize = 16;
 /// A type says that its objects are passed by address.
 const PASSED_BY_REFERENCE: u64 = 4;
+/// Bytes of the largest vectors that there are registers for.
+const LARGEST_VECTOR: usize = 64;
 const DEPTH: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+pub(super) enum Class {
     None,
     Integer,
     Vector,
@@ -105,12 +109,24 @@ impl<'s, 'a> Passing<'s, 'a> {
                 None => Value::optimized_out(ty.clone()),
             };
         }
+        if is_vector(ty) && self.vectors < VECTOR_REGISTERS {
+            let number = self.vectors;
+            self.vectors += 1;
+            return match self.scope.frame.machine.vector(number) {
+                Some(bytes) => vector_value(ty, bytes, number),
+                None => Value::optimized_out(ty.clone()),
+            };
+        }
         let classes = classes(ty);
         let wanted = |class: Class| classes.iter().filter(|own| **own == class).count();
         let fits = self.integers + wanted(Class::Integer) <= INTEGER_REGISTERS.len()
             && usize::from(self.vectors) + wanted(Class::Vector) <= usize::from(VECTOR_REGISTERS);
         if classes.contains(&Class::Memory) || !fits {
-            let alignment = if is_extended(ty) { 16 } else { 8 };
+            let alignment = match is_vector(ty) {
+                true => size.checked_next_power_of_two().unwrap_or(8).max(8),
+                false if is_extended(ty) => 16,
+                false => 8,
+            };
             // The stack is aligned before the return address is pushed.
             let address = self.stack.checked_next_multiple_of(alignment).unwrap_or(self.stack);
             self.stack = address.wrapping_add(size.checked_next_multiple_of(8).unwrap_or(size));
@@ -158,11 +174,27 @@ impl<'s, 'a> Passing<'s, 'a> {
     }
 }
 
+/// Whether it is a vector, which one register has all of.
+pub(super) fn is_vector(ty: &Type) -> bool {
+    matches!(ty.strip().kind(), Kind::Array { is_vector: true, .. })
+}
+
+/// A vector in a register, as far as that is known.
+pub(super) fn vector_value(ty: &Type, register: [u8; VECTOR_BYTES], number: u16) -> Value {
+    let size = usize::try_from(ty.size().unwrap_or(0)).unwrap_or(0).min(LARGEST_VECTOR);
+    let mut bytes = register.to_vec();
+    bytes.resize(size, 0);
+    let missing = if size > VECTOR_BYTES { vec![VECTOR_BYTES..size] } else { Vec::new() };
+    let origin = Origin::Register(FIRST_VECTOR + number);
+    let contents = Contents::Held(Held { bytes: bytes.into(), missing, origin });
+    Value { ty: ty.clone(), contents, bits: None }
+}
+
 fn is_extended(ty: &Type) -> bool {
     matches!(ty.strip().kind(), Kind::Base(Encoding::Float)) && ty.size() == Some(16)
 }
 
-fn is_passed_by_address(ty: &Type) -> bool {
+pub(super) fn is_passed_by_address(ty: &Type) -> bool {
     let ty = ty.strip();
     if !matches!(ty.kind(), Kind::Record(_)) {
         return false;
@@ -179,7 +211,7 @@ fn is_passed_by_address(ty: &Type) -> bool {
 }
 
 /// The class of each eight bytes.
-fn classes(ty: &Type) -> Vec<Class> {
+pub(super) fn classes(ty: &Type) -> Vec<Class> {
     let size = ty.size().unwrap_or(8);
     let stripped = ty.strip();
     match stripped.kind() {
@@ -191,6 +223,7 @@ fn classes(ty: &Type) -> Vec<Class> {
             _ => vec![Class::Memory],
         },
         Kind::Base(_) if size == 16 => vec![Class::Integer; 2],
+        Kind::Array { is_vector: true, .. } => vec![Class::Memory],
         Kind::Record(_) | Kind::Array { .. } if size > 16 => vec![Class::Memory],
         Kind::Record(_) | Kind::Array { .. } => {
             let mut classes = vec![Class::None; size.div_ceil(8) as usize];
