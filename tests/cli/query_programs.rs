@@ -382,3 +382,19 @@ int main(void)
         assert!(calls.contains(expected), "{calls}");
     }
 }
+
+#[test]
+fn deep_stacks_have_their_arguments_soon() {
+    const SOURCE: &str = "int dig(int depth) { char room[256] = {0}; return dig(depth + 1) + room[3]; }\n\
+        int main(void) { return dig(0); }\n";
+    let recorded = Recorded::new("query-deep", "deep.c", SOURCE, &["cc", "-g", "-O0"]);
+    let stack = recorded.object(&["bt", "--args", "--limit", "1200"]);
+    let frames = stack["frames"].as_array().unwrap();
+    let depth = |frame: &Value| frame["arguments"][0]["value"].as_str().unwrap().parse::<usize>();
+    let deepest = depth(&frames[0]).unwrap();
+    for (number, frame) in frames.iter().enumerate() {
+        assert_eq!(depth(frame), Ok(deepest - number));
+    }
+    let text = recorded.ask(&["bt", "--limit", "1001"]);
+    assert!(text.contains("\n#10 dig at ") && text.contains("\n#1000 dig at "), "{text}");
+}
