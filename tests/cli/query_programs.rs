@@ -327,7 +327,7 @@ fn names_of_chosen_functions_are_those_that_were_chosen() {
 }
 
 #[test]
-fn what_is_left_by_an_exception_has_not_returned() {
+fn calls_of_cpp_return_values_unless_an_exception_leaves_them() {
     const SOURCE: &str = r#"
 #include <stdexcept>
 int dig(int depth)
@@ -336,22 +336,35 @@ int dig(int depth)
         throw std::runtime_error("bottom");
     return dig(depth - 1) + 1;
 }
-int careful(int depth)
+namespace {
+bool careful(int depth)
 {
     try {
-        return dig(depth);
+        return dig(depth) > 0;
     } catch (const std::exception &) {
-        return -1;
+        return false;
     }
 }
-int main() { return careful(2) + 1; }
+struct owner {
+    int number;
+    ~owner() {}
+};
+owner make(int number, int times) { return {number * times}; }
+int take(owner taken, int number) { return taken.number - number; }
+}
+int main() { return careful(2) + take(make(3, 4), 12); }
 "#;
     let recorded = Recorded::new("query-thrown", "thrown.cpp", SOURCE, &["c++", "-g", "-O0"]);
     let calls = recorded.objects(&["calls", "dig"]);
     assert_eq!(calls.len(), 3, "{calls:?}");
     assert!(calls.iter().all(|call| call["returned"].is_null()), "{calls:?}");
     assert!(recorded.ask(&["calls", "dig"]).contains("dig(depth=2) (did not return)"));
-    assert_eq!(recorded.objects(&["calls", "careful"])[0]["returned"]["value"], "-1");
+    // They are in a namespace without a name, and the caller says where an object goes that has to be destroyed.
+    assert_eq!(recorded.objects(&["calls", "careful"])[0]["returned"]["value"], "false");
+    let made = recorded.ask(&["calls", "make"]);
+    assert!(made.contains("make(number=3, times=4) = {number = 12}"), "{made}");
+    let taken = recorded.ask(&["calls", "take"]);
+    assert!(taken.contains("take(taken={number = 12}, number=12) = 0"), "{taken}");
 }
 
 #[test]

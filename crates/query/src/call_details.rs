@@ -4,11 +4,10 @@
 //! returned is in registers then.
 
 use retro_symbols::{
-    Expression, FormatOptions, Frame, FrameContext, Kind, Machine, Type, UnknownEntry,
-    returned_value,
+    FormatOptions, Frame, FrameContext, Machine, Type, UnknownEntry, returned_value,
 };
 
-use crate::frames::{Named, ThreadStack};
+use crate::frames::Named;
 use crate::run::Run;
 use crate::{Error, Moment};
 
@@ -83,7 +82,7 @@ impl Run {
     ) -> Result<CallDetails, Error> {
         let state = self.state(entry)?;
         let stack = state.stack(Some(thread), 2)?;
-        let result = result_type(&stack);
+        let result = stack.with_scope(0, |scope| scope.result_type())?;
         let (function, caller) = (stack.frames().first().cloned(), stack.frames().get(1).cloned());
         let arguments = self.arguments_at(entry, thread, format)?;
         let returned = match self.end_of_frame(entry, thread)? {
@@ -139,19 +138,5 @@ impl Run {
             Some((result.name().to_string(), value.format(&scope, format)))
         });
         Ok(Returned { moment: end, rax, value })
-    }
-}
-
-/// What the function of the innermost frame returns, if debug information says it.
-fn result_type(stack: &ThreadStack<'_>) -> Option<Type> {
-    let function = stack.frames().first()?.clone();
-    let name = Expression::parse(function.function.as_deref()?).ok()?;
-    let found = stack.with_scope(0, |scope| name.evaluate(scope).ok()).ok()??;
-    match found.ty.strip().kind() {
-        // Another function of the same name may return something else.
-        Kind::Function(signature) if found.address() == Some(function.pc) => {
-            Some(signature.result.follow())
-        }
-        _ => None,
     }
 }

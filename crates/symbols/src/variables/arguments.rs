@@ -7,10 +7,11 @@
 //! Rust promises no convention. What it does for numbers, pointers and pairs of them is the same; larger values it
 //! passes by address.
 
+use super::by_address::is_passed_by_address;
 use super::lookup::entry_address;
 use super::{FrameScope, Variable, VariableKind, scope_children};
 use crate::types::{
-    Count, Die, Encoding, Kind, Language, Link, Member, MemberKind, Type, VISITS_LIMIT, visit,
+    Count, Die, Encoding, Kind, Link, Member, MemberKind, Type, VISITS_LIMIT, visit,
 };
 use crate::value::{Contents, Held, Origin, Value};
 
@@ -20,8 +21,6 @@ const VECTOR_REGISTERS: u16 = 8;
 const FIRST_VECTOR: u16 = 17;
 /// Bytes of a vector register that are known.
 const VECTOR_BYTES: usize = 16;
-/// A type says that its objects are passed by address.
-const PASSED_BY_REFERENCE: u64 = 4;
 /// Bytes of the largest vectors that there are registers for.
 const LARGEST_VECTOR: usize = 64;
 const DEPTH: usize = 8;
@@ -57,7 +56,7 @@ impl FrameScope<'_> {
             entry_address(function) == Some(module.file_address(self.frame.pc))
         });
         let parameters = scope_children(function);
-        let mut passing = Passing::new(self, function);
+        let mut passing = Passing::new(self);
         let mut variables = Vec::new();
         for die in parameters {
             match die.tag() {
@@ -82,19 +81,13 @@ impl FrameScope<'_> {
 }
 
 impl<'s, 'a> Passing<'s, 'a> {
-    fn new(scope: &'s FrameScope<'a>, function: &Die) -> Passing<'s, 'a> {
+    fn new(scope: &'s FrameScope<'a>) -> Passing<'s, 'a> {
         // The return address is below them.
         let stack = scope.frame.machine.register(7).unwrap_or(0).wrapping_add(8);
         let mut passing = Passing { scope, integers: 0, vectors: 0, stack };
-        let result = function
-            .origin_with(gimli::DW_AT_type)
-            .and_then(|die| die.reference(gimli::DW_AT_type));
-        if let Some(result) = result {
-            let ty = Link::at(Some(result)).follow();
-            // The caller says where a large result goes, in the first register.
-            if classes(&ty).contains(&Class::Memory) && !is_extended(&ty) {
-                passing.integers = 1;
-            }
+        // The caller says where a large result goes, in the first register.
+        if scope.result_type().is_some_and(|ty| is_returned_by_address(&ty)) {
+            passing.integers = 1;
         }
         passing
     }
@@ -194,20 +187,10 @@ fn is_extended(ty: &Type) -> bool {
     matches!(ty.strip().kind(), Kind::Base(Encoding::Float)) && ty.size() == Some(16)
 }
 
-pub(super) fn is_passed_by_address(ty: &Type) -> bool {
-    let ty = ty.strip();
-    if !matches!(ty.kind(), Kind::Record(_)) {
-        return false;
-    }
-    let convention = ty.spot().and_then(|spot| spot.read()).and_then(|die| {
-        let value = die.value(gimli::DW_AT_calling_convention)?;
-        match value {
-            gimli::AttributeValue::CallingConvention(convention) => Some(u64::from(convention.0)),
-            value => value.udata_value(),
-        }
-    });
-    convention == Some(PASSED_BY_REFERENCE)
-        || ty.language() == Language::Rust && ty.size().unwrap_or(0) > 16
+/// Whether the caller says where a result of this type goes.
+fn is_returned_by_address(ty: &Type) -> bool {
+    let is_in_x87 = is_extended(ty);
+    is_passed_by_address(ty) || !is_vector(ty) && !is_in_x87 && classes(ty).contains(&Class::Memory)
 }
 
 /// The class of each eight bytes.

@@ -3,9 +3,11 @@
 //! As for [parameters](super::arguments): each eight bytes of a small value in the next register of its class, larger
 //! values in memory that the caller has named and the function names again.
 
-use super::arguments::{Class, classes, is_passed_by_address, is_vector, vector_value};
+use super::FrameScope;
+use super::arguments::{Class, classes, is_vector, vector_value};
+use super::by_address::is_passed_by_address;
 use crate::machine::Machine;
-use crate::types::{Kind, Language, Type};
+use crate::types::{Kind, Language, Link, Type};
 use crate::value::{Value, scalar};
 
 /// The DWARF numbers of the registers for integers: rax, rdx.
@@ -14,6 +16,15 @@ const INTEGER_REGISTERS: [u16; 2] = [0, 1];
 const VECTOR_REGISTERS: [u16; 2] = [0, 1];
 /// Bytes that they have room for.
 const IN_REGISTERS: usize = 16;
+
+impl FrameScope<'_> {
+    /// The type of what the function with code of its own around the address returns, if debug information has the function.
+    pub fn result_type(&self) -> Option<Type> {
+        let typed = self.function()?.origin_with(gimli::DW_AT_type);
+        let result = typed.and_then(|die| die.reference(gimli::DW_AT_type));
+        Some(self.sized_type(Link::at(result).follow()))
+    }
+}
 
 /// What the function returns whose last instruction is next; none if nothing says where it is.
 pub fn returned_value(result: &Type, machine: &dyn Machine) -> Option<Value> {
