@@ -177,7 +177,7 @@ pub(super) fn vector_value(ty: &Type, register: [u8; VECTOR_BYTES], number: u16)
     let size = usize::try_from(ty.size().unwrap_or(0)).unwrap_or(0).min(LARGEST_VECTOR);
     let mut bytes = register.to_vec();
     bytes.resize(size, 0);
-    let missing = if size > VECTOR_BYTES { vec![VECTOR_BYTES..size] } else { Vec::new() };
+    let missing = (size > VECTOR_BYTES).then_some(VECTOR_BYTES..size).into_iter().collect();
     let origin = Origin::Register(FIRST_VECTOR + number);
     let contents = Contents::Held(Held { bytes: bytes.into(), missing, origin });
     Value { ty: ty.clone(), contents, bits: None }
