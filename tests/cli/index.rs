@@ -277,6 +277,23 @@ fn what_is_closed_is_indexed_while_the_program_runs() {
 }
 
 #[test]
+fn forked_children_are_indexed_while_their_parent_runs() {
+    let store = Store::new("index-forked");
+    let mut command = indexing(&store);
+    // The child executes code that it has from its parent, whose log goes on.
+    command.args(["record", "-q", "--", "bash", "-c", "(:); read line; exit 3"]);
+    let mut recorder = command.stdin(Stdio::piped()).spawn().unwrap();
+    wait_until("there is a recording", || store.root().join("latest").exists());
+    wait_until("the child is indexed", || status(&store)["indexed_intervals"] == 1);
+    assert_eq!(status(&store)["state"], "running");
+    drop(recorder.stdin.take());
+    recorder.wait().unwrap();
+    wait_until("it is indexed", || status(&store)["complete"] == true);
+    wait_until("the indexer has ended", || indexer_of(&store).is_none());
+    assert_eq!(text(&store.retro(["index", "--status"]).stderr), "");
+}
+
+#[test]
 fn the_indexer_keeps_to_itself() {
     let store = Store::new("index-apart");
     let script = r#"exec 7> marker; exec "$retro" record -q -- sleep 60"#;

@@ -133,6 +133,7 @@ fn the_end_of_a_crash_is_where_it_crashed() {
     assert_eq!(frames[0]["arguments"][0]["name"], "which");
     assert_eq!(frames[1]["arguments"][0]["value"], "1");
     assert_eq!(crash().object(&["bt"])["frames"][0]["function"], "read_value");
+    assert_eq!(crash().object(&["goto", "end signal SEGV"])["time"], stack["time"]);
     let text = crash().ask(&["bt"]);
     let line = line_of(CRASH, "return *which->value");
     assert!(

@@ -325,3 +325,89 @@ fn names_of_chosen_functions_are_those_that_were_chosen() {
     let of_child = recorded.objects(&["calls", "twice", "--process", "1"]);
     assert_eq!(of_child.len(), 1, "{of_child:?}");
 }
+
+#[test]
+fn calls_of_cpp_return_values_unless_an_exception_leaves_them() {
+    const SOURCE: &str = r#"
+#include <stdexcept>
+int dig(int depth)
+{
+    if (depth == 0)
+        throw std::runtime_error("bottom");
+    return dig(depth - 1) + 1;
+}
+namespace {
+bool careful(int depth)
+{
+    try {
+        return dig(depth) > 0;
+    } catch (const std::exception &) {
+        return false;
+    }
+}
+struct owner {
+    int number;
+    ~owner() {}
+};
+owner make(int number, int times) { return {number * times}; }
+int take(owner taken, int number) { return taken.number - number; }
+}
+int main() { return careful(2) + take(make(3, 4), 12); }
+"#;
+    let recorded = Recorded::new("query-thrown", "thrown.cpp", SOURCE, &["c++", "-g", "-O0"]);
+    let calls = recorded.objects(&["calls", "dig"]);
+    assert_eq!(calls.len(), 3, "{calls:?}");
+    assert!(calls.iter().all(|call| call["returned"].is_null()), "{calls:?}");
+    assert!(recorded.ask(&["calls", "dig"]).contains("dig(depth=2) (did not return)"));
+    // They are in a namespace without a name, and the caller says where an object goes that has to be destroyed.
+    assert_eq!(recorded.objects(&["calls", "careful"])[0]["returned"]["value"], "false");
+    let made = recorded.ask(&["calls", "make"]);
+    assert!(made.contains("make(number=3, times=4) = {number = 12}"), "{made}");
+    let taken = recorded.ask(&["calls", "take"]);
+    assert!(taken.contains("take(taken={number = 12}, number=12) = 0"), "{taken}");
+}
+
+#[test]
+fn small_records_and_vectors_are_passed_and_returned_in_registers() {
+    const SOURCE: &str = r#"
+#include <immintrin.h>
+struct both { int whole; double part; };
+struct both split(double number) { return (struct both){(int)number, number - (int)number}; }
+struct both swapped(struct both both) { return (struct both){(int)both.part, both.whole}; }
+__int128 wide(long high, long low) { return (__int128)high << 64 | low; }
+__m128i added(__m128i a, __m128i b) { return _mm_add_epi64(a, b); }
+int main(void)
+{
+    struct both both = swapped(split(3.5));
+    __m128i sum = added(_mm_set_epi64x(2, 1), _mm_set_epi64x(20, 10));
+    return (int)wide(1, both.whole) + (int)_mm_cvtsi128_si64(sum) - 11;
+}
+"#;
+    let recorded = Recorded::new("query-parts", "parts.c", SOURCE, &["cc", "-g", "-O0"]);
+    let results = [
+        ("split", "split(number=3.5) = {whole = 3, part = 0.5}"),
+        ("swapped", "swapped(both={whole = 3, part = 0.5}) = {whole = 0, part = 3}"),
+        ("wide", "wide(high=1, low=0) = 18446744073709551616"),
+        ("added", "added(a={1, 2}, b={10, 20}) = {11, 22}"),
+    ];
+    for (function, expected) in results {
+        let calls = recorded.ask(&["calls", function]);
+        assert!(calls.contains(expected), "{calls}");
+    }
+}
+
+#[test]
+fn deep_stacks_have_their_arguments_soon() {
+    const SOURCE: &str = "int dig(int depth) { char room[256] = {0}; return dig(depth + 1) + room[3]; }\n\
+        int main(void) { return dig(0); }\n";
+    let recorded = Recorded::new("query-deep", "deep.c", SOURCE, &["cc", "-g", "-O0"]);
+    let stack = recorded.object(&["bt", "--args", "--limit", "1200"]);
+    let frames = stack["frames"].as_array().unwrap();
+    let depth = |frame: &Value| frame["arguments"][0]["value"].as_str().unwrap().parse::<usize>();
+    let deepest = depth(&frames[0]).unwrap();
+    for (number, frame) in frames.iter().enumerate() {
+        assert_eq!(depth(frame), Ok(deepest - number));
+    }
+    let text = recorded.ask(&["bt", "--limit", "1001"]);
+    assert!(text.contains("\n#10 dig at ") && text.contains("\n#1000 dig at "), "{text}");
+}

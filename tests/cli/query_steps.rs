@@ -35,6 +35,11 @@ fn steps_go_both_ways_and_remember_where_they_are() {
     assert!(
         recorded.complaint(&["step", "--at", "end", "--instruction"]).contains("no instruction")
     );
+    // The instruction that crashed was not executed, and is in the middle of its line.
+    let crashed = recorded.object(&["bt"])["frames"][0].clone();
+    let begun = recorded.object(&["step", "--reverse", "--at", "end"]);
+    assert_eq!((&begun["function"], &begun["line"]), (&crashed["function"], &crashed["line"]));
+    assert_ne!(begun["address"], crashed["address"]);
     let text = recorded.ask(&["step", "--at", &entry]);
     assert!(text.contains("add at crash.c:") && text.contains("total += left * right;"), "{text}");
 }

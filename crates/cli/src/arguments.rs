@@ -54,7 +54,7 @@ Examples:
   retro run --stats -- python3 script.py
   retro run --stats=json -- ./a.out 2> counters.json
 
-Exit status: that of COMMAND; if a signal killed COMMAND, the same signal kills retro.
+Exit status: that of COMMAND; if a signal killed COMMAND, the same signal kills retro. \
 127 if COMMAND was not found, 126 if it cannot be executed, 125 if retro itself failed.";
 
 /// Time-travel debugging for native Linux x86-64 programs.

@@ -4,22 +4,15 @@
 //! returned is in registers then.
 
 use retro_symbols::{
-    Encoding, Expression, FormatOptions, Frame, FrameContext, Kind, Machine, Type, UnknownEntry,
-    Value,
+    FormatOptions, Frame, FrameContext, Machine, Type, UnknownEntry, returned_value,
 };
 
-use crate::frames::{Named, ThreadStack};
+use crate::frames::Named;
 use crate::run::Run;
 use crate::{Error, Moment};
 
 /// DWARF's number of the stack pointer.
 const RSP: u16 = 7;
-
-/// DWARF's number of the register with results.
-const RAX: u16 = 0;
-
-/// Bytes of a record that is returned in registers; larger ones are in memory.
-const IN_REGISTERS: usize = 16;
 
 /// A call.
 #[derive(Clone, Debug)]
@@ -34,11 +27,11 @@ pub struct CallDetails {
     pub caller: Option<Frame>,
     /// What it was given.
     pub arguments: Vec<Named>,
-    /// How it ended, if it did.
+    /// How it returned, if it did.
     pub returned: Option<Returned>,
 }
 
-/// How a call ended.
+/// How a call returned.
 #[derive(Clone, Debug)]
 pub struct Returned {
     /// The moment in front of the instruction that returns.
@@ -89,14 +82,33 @@ impl Run {
     ) -> Result<CallDetails, Error> {
         let state = self.state(entry)?;
         let stack = state.stack(Some(thread), 2)?;
-        let result = result_type(&stack);
+        let result = stack.with_scope(0, |scope| scope.result_type())?;
         let (function, caller) = (stack.frames().first().cloned(), stack.frames().get(1).cloned());
         let arguments = self.arguments_at(entry, thread, format)?;
         let returned = match self.end_of_frame(entry, thread)? {
-            Some(end) => Some(self.returned(end, thread, result, format)?),
-            None => None,
+            Some(end) if self.returns_to_caller(entry, end, thread)? => {
+                Some(self.returned(end, thread, result, format)?)
+            }
+            _ => None,
         };
         Ok(CallDetails { moment: entry, thread, function, caller, arguments, returned })
+    }
+
+    /// Whether a function returns where its frame ends. An exception or `longjmp` that leaves the frame does so by an
+    /// instruction of somebody else: further up the stack, or to another place in the caller.
+    pub fn returns_to_caller(
+        &self,
+        entry: Moment,
+        end: Moment,
+        thread: u32,
+    ) -> Result<bool, Error> {
+        let top_of_stack = |moment: Moment| -> Result<(u64, Vec<u8>), Error> {
+            let state = self.state(moment)?;
+            let machine = state.machine(state.registers(Some(thread))?);
+            let rsp = machine.register(RSP).unwrap_or(0);
+            Ok((rsp, state.read(rsp, 8)?))
+        };
+        Ok(top_of_stack(entry)? == top_of_stack(end)?)
     }
 
     fn returned(
@@ -126,39 +138,5 @@ impl Run {
             Some((result.name().to_string(), value.format(&scope, format)))
         });
         Ok(Returned { moment: end, rax, value })
-    }
-}
-
-/// What the function of the innermost frame returns, if debug information says it.
-fn result_type(stack: &ThreadStack<'_>) -> Option<Type> {
-    let function = stack.frames().first()?.clone();
-    let name = Expression::parse(function.function.as_deref()?).ok()?;
-    let found = stack.with_scope(0, |scope| name.evaluate(scope).ok()).ok()??;
-    match found.ty.strip().kind() {
-        // Another function of the same name may return something else.
-        Kind::Function(signature) if found.address() == Some(function.pc) => {
-            Some(signature.result.follow())
-        }
-        _ => None,
-    }
-}
-
-/// A value of a type where the calling convention puts what a function returns; none if it is spread over registers.
-pub fn returned_value(result: &Type, machine: &dyn Machine) -> Option<Value> {
-    let rax = || machine.register(RAX).map(u64::to_le_bytes);
-    let size = usize::try_from(result.size().unwrap_or(0)).ok()?;
-    match result.strip().kind() {
-        Kind::Void => Some(Value::computed(result.clone(), &[])),
-        Kind::Base(Encoding::Float) if size == 4 || size == 8 => {
-            Some(Value::computed(result.clone(), &machine.vector(0)?[..size]))
-        }
-        // Wider ones are in registers of the x87.
-        Kind::Base(Encoding::Float | Encoding::ComplexFloat) | Kind::Array { .. } => None,
-        // Large ones are in memory, which the caller has named and the function names again.
-        Kind::Record(_) if size > IN_REGISTERS => {
-            Some(Value::in_memory(result.clone(), u64::from_le_bytes(rax()?)))
-        }
-        Kind::Record(_) => None,
-        _ => Some(Value::computed(result.clone(), rax()?.get(..size)?)),
     }
 }

@@ -261,7 +261,11 @@ impl Bounds {
                 (Direction::Forward, from.checked_add(1).map(|first| first..=process.end))
             }
             language::Direction::Backward => {
-                (Direction::Backward, from.checked_sub(1).map(|last| process.start..=last))
+                // The signal that ends a process arrives when all instructions are over, and the end is behind it.
+                let may_be_last =
+                    search.from == TimePoint::End && matches!(search.event, Event::Signal(_));
+                let last = if may_be_last { Some(from) } else { from.checked_sub(1) };
+                (Direction::Backward, last.map(|last| process.start..=last))
             }
         };
         let times = left

@@ -57,7 +57,7 @@ mod trace;
 mod unknown_memory;
 
 pub use address_space::{MapChange, Mapping};
-pub use call_details::{CallDetails, Returned, returned_value};
+pub use call_details::{CallDetails, Returned};
 pub use cancel::Cancel;
 pub use disassembly::InstructionText;
 pub use error::Error;

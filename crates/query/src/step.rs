@@ -207,6 +207,8 @@ struct Cursor<'a> {
     thread: u32,
     time: u64,
     trace: Arc<Trace>,
+    /// The instruction that is next at the end of the run, if it begins there. No trace has it: it was not executed.
+    pc_at_end: Option<u64>,
 }
 
 impl<'a> Cursor<'a> {
@@ -221,7 +223,12 @@ impl<'a> Cursor<'a> {
         let found = next.unwrap_or(process.end);
         let trace =
             run.trace(process, process.window_of(found.min(process.end.saturating_sub(1)))?)?;
-        Ok(Some(Cursor { run, process, thread, time: found, trace }))
+        let end = Moment { log: process.log, time: process.end };
+        let pc_at_end = match next {
+            Some(_) => None,
+            None => run.registers(end, Some(thread)).ok().map(|registers| registers.pc()),
+        };
+        Ok(Some(Cursor { run, process, thread, time: found, trace, pc_at_end }))
     }
 
     fn moment(&self) -> Moment {
@@ -229,7 +236,10 @@ impl<'a> Cursor<'a> {
     }
 
     fn pc(&self) -> Option<u64> {
-        Some(self.trace.block_with(self.time)?.pc_at(self.time))
+        match self.trace.block_with(self.time) {
+            Some(block) => Some(block.pc_at(self.time)),
+            None => self.pc_at_end.filter(|_| self.time == self.process.end),
+        }
     }
 
     /// How the instruction ends its block, if it does.

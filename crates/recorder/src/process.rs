@@ -2,7 +2,8 @@
 //!
 //! Strategy: chunks are taken in order, each stream round robin. Before a chunk of the main stream is taken,
 //! what the code stream holds by then is taken too, even of a chunk that is still being filled: so whatever
-//! kills the recorder, a main chunk on disk never refers to code that is not.
+//! kills the recorder, a main chunk on disk never refers to code that is not. For the same reason nothing of a forked
+//! process is taken before the code that it has inherited, which is in its parent's log.
 //!
 //! Invariants:
 //! 1. Nothing in the slot is trusted: numbers are bounded before they are used, and the number of the log,
@@ -86,6 +87,8 @@ pub struct Recorded {
     died: Option<Instant>,
     cursors: [Cursor; Stream::ALL.len()],
     first_time: Option<u64>,
+    /// The log with the code that it has inherited, until that is taken.
+    pub heir_of: Option<u64>,
     /// Bytes of log taken.
     pub taken_bytes: u64,
     /// Whether what it says is thrown away: its header makes no sense.
@@ -105,6 +108,7 @@ impl Recorded {
             died: None,
             cursors: Default::default(),
             first_time: None,
+            heir_of: None,
             taken_bytes: 0,
             refused: false,
         }
@@ -139,12 +143,14 @@ impl Recorded {
             return None;
         }
         let header = self.slot.header();
-        self.identity = Some(Identity {
+        let identity = Identity {
             log: header.log.load(Ordering::Relaxed),
             parent: header.parent.load(Ordering::Relaxed),
             origin: Origin::from_number(header.origin.load(Ordering::Relaxed).into()),
             pid,
-        });
+        };
+        self.heir_of = (identity.origin == Some(Origin::Fork)).then_some(identity.parent);
+        self.identity = Some(identity);
         self.identity
     }
 
@@ -175,6 +181,9 @@ impl Recorded {
                 _ => Step::Idle,
             };
         }
+        if self.heir_of.is_some() {
+            return Step::Starved;
+        }
         // With any other state, scribbled or not, the writer may still wait for room.
         let over = self.died.is_some() || state == slot_state::ENDED;
         let mut taker = Taker { process: self, channel, pipeline, drop_all };
@@ -185,6 +194,11 @@ impl Recorded {
             Ok(true) => Step::Took,
             Ok(false) => Step::Idle,
         }
+    }
+
+    /// Takes the code that it has logged so far. False if there was more than there are buffers.
+    pub fn take_code(&mut self, channel: &Channel, pipeline: &Pipeline, drop_all: bool) -> bool {
+        Taker { process: self, channel, pipeline, drop_all }.code_so_far().is_ok()
     }
 
     /// Wakes a writer that waits for room.

@@ -269,9 +269,26 @@ impl Recorder {
         }
     }
 
+    /// Takes the code of processes that others were forked from. Of one that is gone, everything is taken already.
+    fn take_inherited_code(&mut self) {
+        let heirs = self.slots.iter().filter_map(|(&index, heir)| Some((index, heir.heir_of?)));
+        for (index, parent) in heirs.collect::<Vec<(usize, u64)>>() {
+            let is_parent = |process: &&mut Recorded| {
+                process.identity().is_some_and(|identity| identity.log == parent)
+            };
+            let parent = self.slots.values_mut().find(is_parent);
+            let is_taken = parent
+                .is_none_or(|parent| parent.take_code(&self.channel, &self.pipeline, self.closed));
+            if let Some(heir) = self.slots.get_mut(&index).filter(|_| is_taken) {
+                heir.heir_of = None;
+            }
+        }
+    }
+
     /// Takes a round of what there is to take. Returns whether there may be more.
     fn drain(&mut self) -> bool {
         self.identify();
+        self.take_inherited_code();
         let mut busy = false;
         let (mut over, mut returned) = (Vec::new(), Vec::new());
         for process in self.slots.values_mut() {

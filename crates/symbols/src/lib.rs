@@ -81,7 +81,7 @@ pub use value::{
 };
 pub use variables::{
     CallSite, EntryRegisters, FrameContext, FrameScope, Global, Scope, UnknownEntry, Variable,
-    VariableKind,
+    VariableKind, returned_value,
 };
 
 /// Locks; a thread that panicked has left nothing half done behind the locks of this crate.

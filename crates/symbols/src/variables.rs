@@ -11,6 +11,8 @@
 //! lookup        names: locals, statics, globals, functions, enumerators, types
 //! globals       those of the file that a function is from
 //! arguments     parameters at the entry of a function, by the calling convention
+//! by_address    objects that are passed and returned by address
+//! results       what a function returns, by the calling convention
 //! thread_local  where the variables of a thread are
 //! entry_values  what the caller says about the registers at the call
 //! ```
@@ -18,10 +20,12 @@
 //! Invariants: nothing here reads a file; what cannot be found is optimized out rather than guessed.
 
 mod arguments;
+mod by_address;
 mod entry_values;
 mod globals;
 mod location;
 mod lookup;
+mod results;
 mod thread_local;
 
 use std::sync::Arc;
@@ -35,6 +39,7 @@ use crate::value::{SyntheticPointer, Value};
 
 pub use entry_values::CallSite;
 pub use globals::Global;
+pub use results::returned_value;
 
 /// How deep blocks are nested in one another.
 const NESTING_LIMIT: usize = 8;

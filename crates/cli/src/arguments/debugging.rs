@@ -17,8 +17,8 @@ Examples:
   retro gdb -- -tui                         options behind -- are gdb's
   retro gdb -- -batch -ex bt                print the call stack of the crash and leave
 
-In gdb, everything works both ways: reverse-continue, reverse-step, reverse-next, reverse-finish go back. Breakpoints and
-watchpoints are found in the index, however far away they are. Nothing can be changed and no function called, since the
+In gdb, everything works both ways: reverse-continue, reverse-step, reverse-next, reverse-finish go back. Breakpoints and \
+watchpoints are found in the index, however far away they are. Nothing can be changed and no function called, since the \
 run is over. `help retro` lists commands that gdb does not have: retro seek, retro last-write, retro history …";
 
 const GDBSERVER_EXAMPLES: &str = "\
@@ -27,10 +27,10 @@ Examples:
   retro gdbserver gzip-3 --socket gdb.sock  only for this user; in gdb: target remote gdb.sock
   gdb -ex 'target remote | retro gdbserver --stdio gzip-3'
 
-Any number of clients can debug at once, each with a view of its own. Executables and libraries are served as they were
+Any number of clients can debug at once, each with a view of its own. Executables and libraries are served as they were \
 recorded, so that gdb finds them with its usual setting, `set sysroot target:`.
 
-The protocol has no passwords and no encryption: who can reach the port can read the recording. From another machine,
+The protocol has no passwords and no encryption: who can reach the port can read the recording. From another machine, \
 forward the port or the socket with ssh rather than using --allow-remote.
 
 The recording is indexed first if it is not yet. SIGINT or SIGTERM stops the server.";

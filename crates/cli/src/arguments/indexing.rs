@@ -14,7 +14,7 @@ Examples:
   retro index --status        how much of it is indexed
   retro index --rebuild       throw the index away and build it again
 
-`retro record` starts an indexer by itself, unless it is told --no-index or RETRO_NO_INDEX is set. An index
+`retro record` starts an indexer by itself, unless it is told --no-index or RETRO_NO_INDEX is set. An index \
 lies beside the log; it can be thrown away at any time. Ctrl-C stops the work and keeps what is done.
 
 Exit status: 1 if something could not be indexed, or with --status if the index is not complete.";

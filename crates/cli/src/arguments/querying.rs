@@ -99,7 +99,7 @@ Examples:
   retro last-write 0x7ffff7d01010,16           sixteen bytes at an address
   retro last-write '*p' --at 1.5M              the last write before that time
 
-Shows who wrote, the value before and after, and the writer's call stack. `--at last` then stands for the moment right before
+Shows who wrote, the value before and after, and the writer's call stack. `--at last` then stands for the moment right before \
 the write: `retro last-write x --at last` finds the write before it.
 
 Exit status: 1 if nothing has written there.";
@@ -223,8 +223,8 @@ Examples:
   retro print '*list->head@3' --at last        three elements from there on
   retro print '(struct node *) $rdi'
 
-Expressions are C's, with what gdb adds: registers as $rax, *p@n, 'file.c'::name, function::name; and Rust's `as` and
-tuple.0. /FMT is one of gdb's letters: x hexadecimal, z padded, d decimal, u unsigned, o octal, t binary, c character,
+Expressions are C's, with what gdb adds: registers as $rax, *p@n, 'file.c'::name, function::name; and Rust's `as` and \
+tuple.0. /FMT is one of gdb's letters: x hexadecimal, z padded, d decimal, u unsigned, o octal, t binary, c character, \
 f floating point, s string, a address.";
 
 /// Options of `retro print`.
@@ -429,7 +429,7 @@ Examples:
   retro core -o core --at last                 where the last goto, step or last-write has led to
   gdb ./a.out core                             what gdb makes of it
 
-Any moment of the run can be looked at with any tool that reads core files. The file holds the registers of all threads and
+Any moment of the run can be looked at with any tool that reads core files. The file holds the registers of all threads and \
 all memory that the run knows, passwords and keys in it included: it is readable for its owner only.";
 
 /// Options of `retro core`.
@@ -475,7 +475,7 @@ Examples:
   retro goto 'last backward line ledger.c:36'
   retro goto 'func_exit parse all where result = 0'
 
-`--at last` then stands for where it has led to. `now` in a query is the time of --at. docs/query-language.md describes the
+`--at last` then stands for where it has led to. `now` in a query is the time of --at. docs/query-language.md describes the \
 language.
 
 Exit status: 1 if there is no such moment.";
@@ -509,7 +509,7 @@ Examples:
   retro step --out --reverse        to the call of this function
   retro step --instruction --at 1M
 
-Steps are those of one thread. Without --at they go on from the last result; if there is none, from the start, or the end with
+Steps are those of one thread. Without --at they go on from the last result; if there is none, from the start, or the end with \
 --reverse. In a function without line numbers a step goes to where it returns to.
 
 Exit status: 1 if the run has no such moment.";

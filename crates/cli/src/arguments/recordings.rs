@@ -17,13 +17,13 @@ Examples:
   retro record --chaos 42 -- ./racy       vary it in the same way again
   retro record --interval 100M -- ./a.out
 
-Recordings go to $RETRO_DIR, else $XDG_DATA_HOME/retro, else ~/.local/share/retro. They hold everything
+Recordings go to $RETRO_DIR, else $XDG_DATA_HOME/retro, else ~/.local/share/retro. They hold everything \
 that the program read, passwords included, and only their owner can read them.
 
-While the program runs, a process of low priority indexes what is recorded (see `retro index`), unless there
+While the program runs, a process of low priority indexes what is recorded (see `retro index`), unless there \
 is --no-index, or RETRO_NO_INDEX is set to something else than 0.
 
-Exit status: that of COMMAND; if a signal killed COMMAND, the same signal kills retro.
+Exit status: that of COMMAND; if a signal killed COMMAND, the same signal kills retro. \
 127 if COMMAND was not found, 126 if it cannot be executed, 125 if retro itself failed.";
 
 const LS_EXAMPLES: &str = "\
@@ -60,7 +60,7 @@ Examples:
   retro dump --code --kind file           the files that were mapped
   retro dump --json | jq 'select(.kind == \"signal\")'
 
-Times are numbers of instructions that the process has executed. Each line shows the time, the thread and
+Times are numbers of instructions that the process has executed. Each line shows the time, the thread and \
 what happened.
 
 Exit status: 1 if the recording is damaged; what is whole is printed.";
@@ -70,8 +70,8 @@ Examples:
   retro pack                         the latest recording, as NAME.retro
   retro pack gzip-3 -o bug-17.retro
 
-The result holds the log and the programs, libraries and debug information that the run used, so that
-somebody else can look at the recording. It also holds everything that the program read, passwords
+The result holds the log and the programs, libraries and debug information that the run used, so that \
+somebody else can look at the recording. It also holds everything that the program read, passwords \
 included.";
 
 const UNPACK_EXAMPLES: &str = "\

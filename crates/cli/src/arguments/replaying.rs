@@ -16,11 +16,11 @@ Examples:
   retro replay --trace=writes --from 1.5M --to 1.6M
   retro replay --trace=blocks --json | jq .function
 
-Nothing of the program is executed but its own computations: the replay makes no system call, opens no file and
-needs none but the recording. What it wrote is found in its memory, which the replay restores. The files that
+Nothing of the program is executed but its own computations: the replay makes no system call, opens no file and \
+needs none but the recording. What it wrote is found in its memory, which the replay restores. The files that \
 were mapped, or the copies in an unpacked recording, serve for the names of functions.
 
-Each process has a log, as `retro info` shows them, and its own time: the number of instructions that it has
+Each process has a log, as `retro info` shows them, and its own time: the number of instructions that it has \
 executed. The output of a child comes before that of a parent which has waited for it.
 
 Lines of a trace show the time, the thread and what happened there:
@@ -29,7 +29,7 @@ Lines of a trace show the time, the thread and what happened there:
   blocks    every run of instructions without a branch, with its address and length
   writes    every change of memory: who, where, how many bytes, and the new value
 
-Exit status: 0 if the replay was what was recorded, whatever the status of the program; 1 if it was not, or if
+Exit status: 0 if the replay was what was recorded, whatever the status of the program; 1 if it was not, or if \
 something of the recording is damaged.";
 
 /// What `--trace` shows.

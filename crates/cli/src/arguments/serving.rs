@@ -13,10 +13,10 @@ Examples:
   retro serve --socket retro.sock           only for this user
   echo '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"run.info\"}' | socat -t 10 - UNIX-CONNECT:retro.sock
 
-Questions are asked in JSON-RPC 2.0, over the socket, the port, HTTP or WebSocket; docs/protocol.md describes them,
+Questions are asked in JSON-RPC 2.0, over the socket, the port, HTTP or WebSocket; docs/protocol.md describes them, \
 and so does the method system.describe. Nothing that is asked changes anything, and many can ask at once.
 
-A port can be reached by every user of this machine: who asks there needs the token, which is printed. Nothing is
+A port can be reached by every user of this machine: who asks there needs the token, which is printed. Nothing is \
 encrypted: from another machine, forward the port or the socket with ssh rather than using --allow-remote.
 
 The recording is indexed first if it is not yet. SIGINT or SIGTERM stops the server; its exit status is then 0.";
@@ -61,10 +61,10 @@ Examples:
   retro ui --no-browser --listen 127.0.0.1:7777
                                             only print the address; from elsewhere: ssh -L 7777:127.0.0.1:7777 HOST
 
-The page opens where the run crashed or ended. Its address, which is printed, has a token in it that opens the recording to
+The page opens where the run crashed or ended. Its address, which is printed, has a token in it that opens the recording to \
 whoever knows it: give it to nobody. The page is part of this program and loads nothing from elsewhere.
 
-What is noted in the page is saved beside the recording, in notebook.json; the recording itself is never changed.
+What is noted in the page is saved beside the recording, in notebook.json; the recording itself is never changed. \
 SIGINT or SIGTERM stops it; the exit status is then 0.";
 
 /// Options of `retro ui`.

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use retro_query::symbols::FormatOptions;
-use retro_query::{Named, State, ThreadStack};
+use retro_query::{Moment, Named, State, ThreadStack};
 use serde_json::Value;
 
 use super::question::{Question, told};
@@ -44,8 +44,8 @@ fn show(
 ) -> Result<()> {
     let stack = state.stack(thread, options.limit.max(1)).map_err(told)?;
     let mut objects = Vec::new();
-    for (number, one) in stack.frames().iter().enumerate() {
-        let variables = Variables::of(question, options, &stack, number)?;
+    let variables = Variables::of_all(question, options, &stack)?;
+    for (number, (one, variables)) in stack.frames().iter().zip(variables).enumerate() {
         if question.is_json {
             let mut object = frame::fields(number, one);
             let named = [("arguments", &variables.arguments), ("locals", &variables.locals)];
@@ -87,14 +87,34 @@ struct Variables {
 }
 
 impl Variables {
-    fn of(
+    fn of_all(
         question: &Question,
         options: &BacktraceOptions,
         stack: &ThreadStack<'_>,
+    ) -> Result<Vec<Variables>> {
+        let frames = 0..stack.frames().len();
+        let entries = match options.args {
+            true => stack.entries(frames.clone(), &question.cancel()).map_err(told)?,
+            false => vec![None; frames.len()],
+        };
+        // The outermost was called first: a replay goes from one call to the next, but never back.
+        let mut all = frames
+            .zip(entries)
+            .rev()
+            .map(|(number, entry)| Variables::of(options, stack, number, entry))
+            .collect::<Result<Vec<Variables>>>()?;
+        all.reverse();
+        Ok(all)
+    }
+
+    fn of(
+        options: &BacktraceOptions,
+        stack: &ThreadStack<'_>,
         number: usize,
+        entry: Option<Moment>,
     ) -> Result<Variables> {
         let arguments = match options.args {
-            true => Some(stack.arguments(number, &brief(), &question.cancel()).map_err(told)?),
+            true => Some(stack.arguments_since(number, entry, &brief()).map_err(told)?),
             false => None,
         };
         let locals = match options.locals {

@@ -11,7 +11,7 @@ use crate::style::Style;
 /// A frame, as gdb shows them: `#1  0x401136 in set_owner (owner="x") at ledger.c:36`. The address is left out where a
 /// line says more.
 pub fn text(number: usize, frame: &Frame, arguments: Option<&[Named]>, style: Style) -> String {
-    format!("#{number:<3}{}", place(frame, arguments, style))
+    format!("#{number:<2} {}", place(frame, arguments, style))
 }
 
 /// The same without a number.

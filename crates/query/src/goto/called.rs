@@ -3,10 +3,7 @@
 //! Where there is debug information, both have types. Where there is none, they are the registers that the calling
 //! convention (System V, x86-64) has for numbers.
 
-use retro_symbols::{
-    Expression, FrameContext, Kind, Machine, Type, UnknownEntry, Value as SymbolValue, Variable,
-    VariableKind,
-};
+use retro_symbols::{FrameContext, Kind, Machine, Type, UnknownEntry, Variable, VariableKind};
 
 use super::look::{Look, if_thread_lives};
 use super::object::{number, typed_number};
@@ -32,28 +29,17 @@ impl Look<'_, '_> {
         let Some(registers) = if_thread_lives(state.registers(Some(thread)))? else {
             return Ok(None);
         };
-        let pc = registers.pc();
         let machine = state.machine(registers);
-        Ok(match self.result_type(state, pc)? {
+        Ok(match self.result_type(state)? {
             Some(ty) => typed_result(&ty, &machine),
             None => machine.register(RAX).map(|rax| Value::Integer((rax as i64).into())),
         })
     }
 
-    /// The type of what the function around an address returns.
-    fn result_type(&self, state: &State, pc: u64) -> Result<Option<Type>, Error> {
-        let symbols = self.trial.run.symbols();
-        let Moment { log, time } = self.moment();
-        let Some(function) = symbols.place(log, time, pc).function else { return Ok(None) };
-        let Ok(name) = Expression::parse(&function.name) else { return Ok(None) };
+    /// The type of what the function of the innermost frame returns.
+    fn result_type(&self, state: &State) -> Result<Option<Type>, Error> {
         let stack = state.stack(Some(self.candidate.thread), 1)?;
-        let value: Option<SymbolValue> = stack.with_scope(0, |scope| name.evaluate(scope).ok())?;
-        // Another function may have the same name.
-        let value = value.filter(|value| value.address() == Some(pc - function.offset));
-        Ok(value.and_then(|value| match value.ty.strip().kind() {
-            Kind::Function(signature) => Some(signature.result.follow()),
-            _ => None,
-        }))
+        stack.with_scope(0, |scope| scope.result_type())
     }
 
     /// What the function was given that is entered, or about to return.

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use retro_query::symbols::{FrameScope, Kind, Scope};
-use retro_query::{Execution, Moment, Run, State, returned_value};
+use retro_query::symbols::{FrameScope, Kind, Scope, returned_value};
+use retro_query::{Execution, Moment, Run, State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -127,7 +127,7 @@ fn calls(run: &Run, params: CallsParams, context: &CallContext) -> Answer<Page<F
             thread,
             pc: Place::of(run.symbols(), entry, pc),
             arguments: arguments.map(|all| all.into_iter().map(Argument::from).collect()),
-            end: end.map(|end| call_end(run, end, thread)).transpose()?,
+            end: end.map(|end| call_end(run, entry, end, thread)).transpose()?,
         })
     };
     if let (Some(nth), [address]) = (search.nth_of_all(), &addresses[..]) {
@@ -140,37 +140,26 @@ fn calls(run: &Run, params: CallsParams, context: &CallContext) -> Answer<Page<F
 }
 
 /// What happens at the end of a frame.
-fn call_end(run: &Run, end: Moment, thread: u32) -> Answer<CallEnd> {
-    let state = run.state(end)?;
-    let pc = state.registers(Some(thread))?.pc();
-    let result = match state.is_return(pc)? {
-        true => Some(result(&state, thread, pc)?),
+fn call_end(run: &Run, entry: Moment, end: Moment, thread: u32) -> Answer<CallEnd> {
+    let result = match run.returns_to_caller(entry, end, thread)? {
+        true => Some(result(&run.state(end)?, thread)?),
         false => None,
     };
     Ok(CallEnd { time: Time(end.time), result })
 }
 
 /// What the function returns whose last instruction is next.
-fn result(state: &State, thread: u32, pc: u64) -> Answer<CallResult> {
+fn result(state: &State, thread: u32) -> Answer<CallResult> {
     let registers = state.registers(Some(thread))?;
     let rax = registers.general[RAX];
-    let Moment { log, time } = state.moment();
-    let function = state.run().symbols().place(log, time, pc).function;
-    let stack = state.stack(Some(thread), 1)?;
-    let typed = match function {
-        Some(function) => stack.with_scope(0, |scope| typed_result(scope, &function.name))?,
-        None => None,
-    };
+    let typed = state.stack(Some(thread), 1)?.with_scope(0, typed_result)?;
     let (type_name, value) = typed.unzip();
     Ok(CallResult { rax: Address(rax), type_name, value: value.flatten() })
 }
 
 /// The type of what a function returns, and the value as text if it can be told.
-fn typed_result(scope: &FrameScope<'_>, function: &str) -> Option<(String, Option<String>)> {
-    let function = scope.variable(None, function).ok().flatten()?;
-    let stripped = function.ty.strip();
-    let Kind::Function(signature) = stripped.kind() else { return None };
-    let ty = scope.sized(signature.result.follow());
+fn typed_result(scope: &FrameScope<'_>) -> Option<(String, Option<String>)> {
+    let ty = scope.result_type()?;
     if matches!(ty.strip().kind(), Kind::Void) {
         return None;
     }
@@ -221,7 +210,7 @@ fn returns(run: &Run, params: ReturnsParams, context: &CallContext) -> Answer<Pa
             time: Time(time),
             thread,
             pc: Place::of(run.symbols(), moment, pc),
-            result: result(&state, thread, pc)?,
+            result: result(&state, thread)?,
             call: call.map(|call| Time(call.time)),
         })
     })

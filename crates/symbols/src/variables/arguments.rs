@@ -7,10 +7,11 @@
 //! Rust promises no convention. What it does for numbers, pointers and pairs of them is the same; larger values it
 //! passes by address.
 
+use super::by_address::is_passed_by_address;
 use super::lookup::entry_address;
 use super::{FrameScope, Variable, VariableKind, scope_children};
 use crate::types::{
-    Count, Die, Encoding, Kind, Language, Link, Member, MemberKind, Type, VISITS_LIMIT, visit,
+    Count, Die, Encoding, Kind, Link, Member, MemberKind, Type, VISITS_LIMIT, visit,
 };
 use crate::value::{Contents, Held, Origin, Value};
 
@@ -18,12 +19,14 @@ use crate::value::{Contents, Held, Origin, Value};
 const INTEGER_REGISTERS: [u16; 6] = [5, 4, 1, 2, 8, 9];
 const VECTOR_REGISTERS: u16 = 8;
 const FIRST_VECTOR: u16 = 17;
-/// A type says that its objects are passed by address.
-const PASSED_BY_REFERENCE: u64 = 4;
+/// Bytes of a vector register that are known.
+const VECTOR_BYTES: usize = 16;
+/// Bytes of the largest vectors that there are registers for.
+const LARGEST_VECTOR: usize = 64;
 const DEPTH: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+pub(super) enum Class {
     None,
     Integer,
     Vector,
@@ -53,7 +56,7 @@ impl FrameScope<'_> {
             entry_address(function) == Some(module.file_address(self.frame.pc))
         });
         let parameters = scope_children(function);
-        let mut passing = Passing::new(self, function);
+        let mut passing = Passing::new(self);
         let mut variables = Vec::new();
         for die in parameters {
             match die.tag() {
@@ -78,19 +81,13 @@ impl FrameScope<'_> {
 }
 
 impl<'s, 'a> Passing<'s, 'a> {
-    fn new(scope: &'s FrameScope<'a>, function: &Die) -> Passing<'s, 'a> {
+    fn new(scope: &'s FrameScope<'a>) -> Passing<'s, 'a> {
         // The return address is below them.
         let stack = scope.frame.machine.register(7).unwrap_or(0).wrapping_add(8);
         let mut passing = Passing { scope, integers: 0, vectors: 0, stack };
-        let result = function
-            .origin_with(gimli::DW_AT_type)
-            .and_then(|die| die.reference(gimli::DW_AT_type));
-        if let Some(result) = result {
-            let ty = Link::at(Some(result)).follow();
-            // The caller says where a large result goes, in the first register.
-            if classes(&ty).contains(&Class::Memory) && !is_extended(&ty) {
-                passing.integers = 1;
-            }
+        // The caller says where a large result goes, in the first register.
+        if scope.result_type().is_some_and(|ty| is_returned_by_address(&ty)) {
+            passing.integers = 1;
         }
         passing
     }
@@ -105,12 +102,24 @@ impl<'s, 'a> Passing<'s, 'a> {
                 None => Value::optimized_out(ty.clone()),
             };
         }
+        if is_vector(ty) && self.vectors < VECTOR_REGISTERS {
+            let number = self.vectors;
+            self.vectors += 1;
+            return match self.scope.frame.machine.vector(number) {
+                Some(bytes) => vector_value(ty, bytes, number),
+                None => Value::optimized_out(ty.clone()),
+            };
+        }
         let classes = classes(ty);
         let wanted = |class: Class| classes.iter().filter(|own| **own == class).count();
         let fits = self.integers + wanted(Class::Integer) <= INTEGER_REGISTERS.len()
             && usize::from(self.vectors) + wanted(Class::Vector) <= usize::from(VECTOR_REGISTERS);
         if classes.contains(&Class::Memory) || !fits {
-            let alignment = if is_extended(ty) { 16 } else { 8 };
+            let alignment = match is_vector(ty) {
+                true => size.checked_next_power_of_two().unwrap_or(8).max(8),
+                false if is_extended(ty) => 16,
+                false => 8,
+            };
             // The stack is aligned before the return address is pushed.
             let address = self.stack.checked_next_multiple_of(alignment).unwrap_or(self.stack);
             self.stack = address.wrapping_add(size.checked_next_multiple_of(8).unwrap_or(size));
@@ -158,28 +167,34 @@ impl<'s, 'a> Passing<'s, 'a> {
     }
 }
 
+/// Whether it is a vector, which one register has all of.
+pub(super) fn is_vector(ty: &Type) -> bool {
+    matches!(ty.strip().kind(), Kind::Array { is_vector: true, .. })
+}
+
+/// A vector in a register, as far as that is known.
+pub(super) fn vector_value(ty: &Type, register: [u8; VECTOR_BYTES], number: u16) -> Value {
+    let size = usize::try_from(ty.size().unwrap_or(0)).unwrap_or(0).min(LARGEST_VECTOR);
+    let mut bytes = register.to_vec();
+    bytes.resize(size, 0);
+    let missing = (size > VECTOR_BYTES).then_some(VECTOR_BYTES..size).into_iter().collect();
+    let origin = Origin::Register(FIRST_VECTOR + number);
+    let contents = Contents::Held(Held { bytes: bytes.into(), missing, origin });
+    Value { ty: ty.clone(), contents, bits: None }
+}
+
 fn is_extended(ty: &Type) -> bool {
     matches!(ty.strip().kind(), Kind::Base(Encoding::Float)) && ty.size() == Some(16)
 }
 
-fn is_passed_by_address(ty: &Type) -> bool {
-    let ty = ty.strip();
-    if !matches!(ty.kind(), Kind::Record(_)) {
-        return false;
-    }
-    let convention = ty.spot().and_then(|spot| spot.read()).and_then(|die| {
-        let value = die.value(gimli::DW_AT_calling_convention)?;
-        match value {
-            gimli::AttributeValue::CallingConvention(convention) => Some(u64::from(convention.0)),
-            value => value.udata_value(),
-        }
-    });
-    convention == Some(PASSED_BY_REFERENCE)
-        || ty.language() == Language::Rust && ty.size().unwrap_or(0) > 16
+/// Whether the caller says where a result of this type goes.
+fn is_returned_by_address(ty: &Type) -> bool {
+    let is_in_x87 = is_extended(ty);
+    is_passed_by_address(ty) || !is_vector(ty) && !is_in_x87 && classes(ty).contains(&Class::Memory)
 }
 
 /// The class of each eight bytes.
-fn classes(ty: &Type) -> Vec<Class> {
+pub(super) fn classes(ty: &Type) -> Vec<Class> {
     let size = ty.size().unwrap_or(8);
     let stripped = ty.strip();
     match stripped.kind() {
@@ -191,6 +206,7 @@ fn classes(ty: &Type) -> Vec<Class> {
             _ => vec![Class::Memory],
         },
         Kind::Base(_) if size == 16 => vec![Class::Integer; 2],
+        Kind::Array { is_vector: true, .. } => vec![Class::Memory],
         Kind::Record(_) | Kind::Array { .. } if size > 16 => vec![Class::Memory],
         Kind::Record(_) | Kind::Array { .. } => {
             let mut classes = vec![Class::None; size.div_ceil(8) as usize];
