@@ -176,11 +176,11 @@ fn report(
         output.line(&line.to_string())?;
     } else {
         output.line(&format!(
-            "{} instructions, {} windows in {} intervals of {} processes, {} events in {:.1} s ({} instructions/s)",
+            "{} instructions, {} in {} of {}, {} events in {:.1} s ({} instructions/s)",
             quantity::scaled(found.instructions),
-            found.windows,
-            stretches.len(),
-            recording.processes().len(),
+            quantity::counted(found.windows, "window", "windows"),
+            quantity::counted(stretches.len() as u64, "interval", "intervals"),
+            quantity::counted(recording.processes().len() as u64, "process", "processes"),
             quantity::scaled(events),
             wall.as_secs_f64(),
             quantity::scaled(speed as u64),

@@ -1,7 +1,7 @@
 //! Which names are meant by what somebody types.
 //!
-//! A name fits if it ends with the components that were typed. Parameters, template arguments and the hash that Rust
-//! appends count only if they were typed. A star stands for anything, if no name has it as it is.
+//! A name fits if it ends with the components that were typed. Parameters, template arguments, tags of g++ and the hash
+//! that Rust appends count only if they were typed. A star stands for anything, if no name has it as it is.
 
 /// What somebody typed for a name.
 #[derive(Clone, Debug)]
@@ -124,11 +124,15 @@ fn push_component(parts: &mut Vec<String>, part: &str) {
     }
 }
 
-/// A component without template arguments.
+/// What g++ appends to functions whose results, and not whose names, tell two versions of the library apart.
+const ABI_TAG: &str = "[abi:";
+
+/// A component without template arguments and tags.
 fn base(component: &str) -> &str {
     if component.starts_with("operator") {
         return component;
     }
+    let component = component.find(ABI_TAG).map_or(component, |end| &component[..end]);
     match component.find('<') {
         None | Some(0) => component,
         Some(end) => &component[..end],
@@ -198,6 +202,11 @@ mod tests {
         check("Point::fmt", "<geometry::Point as core::fmt::Display>::fmt", true);
         check("fmt", "<geometry::Point as core::fmt::Display>::fmt", true);
         check("largest", "names::largest::<i32>", true);
+        check("give", "give[abi:cxx11]", true);
+        check("give[abi:cxx11]", "give[abi:cxx11]", true);
+        check("give", "give[abi:cxx11]<int>", true);
+        check("box::give", "box<int>::give[abi:cxx11]", true);
+        check("give[abi:new]", "give[abi:cxx11]", false);
         check("largest::<f64>", "names::largest::<i32>", false);
         check("Point::moved", "<names::geometry::Point>::moved", true);
         check("operator<", "shape::operator<", true);
