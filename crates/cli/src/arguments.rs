@@ -9,7 +9,8 @@ mod serving;
 
 use std::ffi::OsString;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 pub use debugging::{Debugged, GdbOptions, GdbServerOptions};
@@ -192,10 +193,35 @@ pub enum StatsFormat {
     Json,
 }
 
+impl Arguments {
+    /// Reads the words of a command line.
+    pub fn read(words: Vec<OsString>) -> Result<Arguments, clap::Error> {
+        let command = words.get(1).cloned().unwrap_or_default();
+        Arguments::try_parse_from(words)
+            .map_err(|error| with_hint(error, &command.to_string_lossy()))
+    }
+}
+
+/// Some commands take a recording by its name alone; to others, which take something else, it is an option.
+fn with_hint(mut error: clap::Error, command: &str) -> clap::Error {
+    let all = Arguments::command();
+    let takes_option = all.find_subcommand(command).is_some_and(|command| {
+        command.get_arguments().any(|argument| argument.get_long() == Some("recording"))
+    });
+    let word = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) if !word.starts_with('-') => word.clone(),
+        _ => return error,
+    };
+    if takes_option && error.kind() == ErrorKind::UnknownArgument {
+        let hint = format!("if that is the name of a recording, write `-r {word}`");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    }
+    error
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     fn run_options(arguments: &[&str]) -> RunOptions {
         match Arguments::try_parse_from(arguments).expect("valid arguments").command {
@@ -239,5 +265,17 @@ mod tests {
     fn a_program_is_required() {
         assert!(Arguments::try_parse_from(["retro", "run"]).is_err());
         assert!(Arguments::try_parse_from(["retro", "run", "--"]).is_err());
+    }
+
+    #[test]
+    fn whoever_names_a_recording_is_told_how() {
+        let told = |line: &[&str]| {
+            let words = line.iter().map(Into::into).collect();
+            Arguments::read(words).expect_err("that is wrong").to_string()
+        };
+        let hint = "if that is the name of a recording, write `-r sort-3`";
+        assert!(told(&["retro", "bt", "sort-3"]).contains(hint));
+        assert!(!told(&["retro", "bt", "--sort-3"]).contains("recording, write"));
+        assert!(!told(&["retro", "ls", "sort-3", "more"]).contains(hint));
     }
 }

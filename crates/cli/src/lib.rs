@@ -48,13 +48,12 @@ pub mod wording;
 use std::ffi::OsString;
 
 use anyhow::Result;
-use clap::Parser;
 
 use arguments::{Arguments, Command};
 
 /// Runs `retro` with its full argument vector and returns the exit status.
 pub fn main(arguments: Vec<OsString>) -> i32 {
-    let arguments = match Arguments::try_parse_from(arguments) {
+    let arguments = match Arguments::read(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
             // Nothing is left to tell the user when the message itself cannot be written.
