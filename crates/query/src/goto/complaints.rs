@@ -57,6 +57,14 @@ impl Complaints {
         Ok(())
     }
 
+    /// What is stored to is of a type whose values are no numbers, or too large for one.
+    pub(super) fn is_no_number(&mut self, type_name: Option<String>) {
+        self.other.get_or_insert_with(|| {
+            let what = type_name.map_or("such memory".to_owned(), |name| format!("a `{name}`"));
+            format!("`oldval` and `newval` are numbers, and {what} is none: name a member or a part of it")
+        });
+    }
+
     /// What was wrong at every event.
     pub(super) fn verdict(&self) -> Option<Error> {
         let is_part = |name: &str| self.evaluated.iter().any(|text| has_word(text, name));

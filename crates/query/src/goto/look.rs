@@ -142,6 +142,15 @@ impl<'t, 'a> Look<'t, 'a> {
         }
     }
 
+    /// The same, for a comparison, which nothing else than a number can pass.
+    fn number_of(&mut self, bytes: &[u8]) -> Option<Value> {
+        let value = self.meaning(bytes);
+        if let (None, Some(object)) = (&value, &self.trial.sought.object) {
+            self.trial.complaints.is_no_number(object.type_name());
+        }
+        value
+    }
+
     /// The memory that a store is about.
     fn stored_memory(&self, writes: &[(u64, Vec<u8>)]) -> Range<u64> {
         let object = self.trial.sought.object.as_ref();
@@ -286,7 +295,7 @@ impl Asked for Look<'_, '_> {
 
     fn old_value(&mut self) -> Result<Option<Value>, Error> {
         let old = self.stored()?.old.clone();
-        Ok(self.meaning(&old))
+        Ok(self.number_of(&old))
     }
 
     fn new_value(&mut self) -> Result<Option<Value>, Error> {
@@ -294,7 +303,7 @@ impl Asked for Look<'_, '_> {
             Some(new) => new,
             None => self.stored()?.new.clone(),
         };
-        Ok(self.meaning(&new))
+        Ok(self.number_of(&new))
     }
 
     fn result(&mut self) -> Result<Option<Value>, Error> {

@@ -67,6 +67,11 @@ impl Object {
         self.memory.end - self.memory.start <= WHOLE
     }
 
+    /// What it is.
+    pub(super) fn type_name(&self) -> Option<String> {
+        self.typed.as_ref().map(|value| value.ty.name().to_string())
+    }
+
     /// What its bytes mean, if that is a number.
     pub(super) fn value(&self, bytes: &[u8]) -> Option<Value> {
         let Some(typed) = &self.typed else { return untyped(bytes) };

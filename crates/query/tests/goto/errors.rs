@@ -42,6 +42,7 @@ fn what_is_unknown_is_told() {
         ("goto 99999999999 store counter", "no time 99999999999"),
         ("goto last store counter", "last result"),
         ("goto end func_exit 0x1", "0x1"),
+        ("goto end store text where newval == 3", "are numbers, and a `char [16]` is none"),
     ] {
         let told = error(query).to_string();
         assert!(told.contains(part), "{query}: {told}");
