@@ -197,7 +197,7 @@ impl DebugInfo {
     }
 
     /// Definitions by the last component of their name, template arguments or not.
-    pub(crate) fn named(&self, name: &str) -> Vec<NamedEntry> {
+    pub(crate) fn named(&self, name: &str) -> Arc<[NamedEntry]> {
         self.names().find(self, name)
     }
 

@@ -14,8 +14,8 @@ mod listing;
 mod mentions;
 mod search;
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -49,6 +49,10 @@ const COMPONENT_LIMIT: usize = 4 << 10;
 
 /// Entries that one name leads to.
 const FOUND_LIMIT: usize = 1 << 14;
+
+/// Names that are kept with what they lead to, and entries of each.
+const NAMES_KEPT: usize = 256;
+const FOUND_KEPT: usize = 64;
 
 /// What an entry defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,12 +110,22 @@ pub(super) struct Names {
     types: Mutex<BTreeMap<u32, ListedTypes>>,
     /// Names that were looked for.
     searches: AtomicUsize,
+    /// Whether all units are listed.
+    is_complete: AtomicBool,
+    /// What was found lately, when all were: conditions ask for the same names again and again.
+    found: Mutex<HashMap<String, Arc<[NamedEntry]>>>,
 }
 
 impl Names {
     pub(super) fn new(info: &DebugInfo) -> Names {
         let units = (0..info.unit_count()).map(|_| OnceLock::new()).collect();
-        Names { units, types: Mutex::default(), searches: AtomicUsize::new(0) }
+        Names {
+            units,
+            types: Mutex::default(),
+            searches: AtomicUsize::new(0),
+            is_complete: AtomicBool::new(false),
+            found: Mutex::default(),
+        }
     }
 
     /// Lists the units that may define a name.
@@ -122,6 +136,9 @@ impl Names {
 
     /// Lists the units that mention something, or all, by all processors together.
     fn list(&self, info: &DebugInfo, mentions: Option<Mentions>) {
+        if self.is_complete.load(Ordering::Acquire) {
+            return;
+        }
         let deadline = Instant::now() + LISTING_LIMIT;
         let next = AtomicUsize::new(0);
         let list = || {
@@ -149,6 +166,9 @@ impl Names {
             }
             list();
         });
+        if mentions.is_none() && Instant::now() < deadline {
+            self.is_complete.store(true, Ordering::Release);
+        }
     }
 
     fn list_types(&self, info: &DebugInfo, unit: &DebugUnit, buffer: &mut Vec<u8>) {
@@ -162,7 +182,22 @@ impl Names {
     }
 
     /// The definitions with a name, which may lack template arguments.
-    pub(super) fn find(&self, info: &DebugInfo, name: &str) -> Vec<NamedEntry> {
+    pub(super) fn find(&self, info: &DebugInfo, name: &str) -> Arc<[NamedEntry]> {
+        if let Some(known) = lock(&self.found).get(name) {
+            return Arc::clone(known);
+        }
+        let found: Arc<[NamedEntry]> = self.search(info, name).into();
+        if self.is_complete.load(Ordering::Acquire) && found.len() <= FOUND_KEPT {
+            let mut kept = lock(&self.found);
+            if kept.len() >= NAMES_KEPT {
+                kept.clear();
+            }
+            kept.insert(name.to_owned(), Arc::clone(&found));
+        }
+        found
+    }
+
+    fn search(&self, info: &DebugInfo, name: &str) -> Vec<NamedEntry> {
         let base = base_of(name.as_bytes());
         self.list_for(info, base);
         let sum = sum_of(base);

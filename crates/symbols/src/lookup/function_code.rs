@@ -111,8 +111,8 @@ impl ObjectFile {
         found: &mut Vec<FunctionCode>,
     ) {
         let mut inlined = InlinedFunctions::default();
-        for named in info.named(pattern.last()) {
-            let Some(name) = name_that_fits(info, &named, pattern) else { continue };
+        for named in info.named(pattern.last()).iter() {
+            let Some(name) = name_that_fits(info, named, pattern) else { continue };
             let EntryRef { unit, offset } = &named.entry;
             let Ok(entry) = unit.unit().entry(*offset) else { continue };
             match code_of(unit, &entry) {

@@ -379,7 +379,7 @@ pub(super) fn definition_of(declared: &Type) -> Option<Spot> {
     let name = declared.own_name()?;
     let path = super::names::within_scopes(declared);
     let wanted = std::mem::discriminant(declared.kind());
-    (info.named(name).into_iter())
+    (info.named(name).iter())
         .filter(|found| matches!(found.kind, EntryKind::Type))
         .filter(|found| declared.language() == Language::C || info.qualified_name(found) == path)
         .filter_map(|found| Spot::new(info, &found.entry).read())

@@ -54,7 +54,7 @@ impl<'a> FrameScope<'a> {
         let spot = die.spot();
         let path = scoped(&spot, &name);
         let found = die.info.named(&name);
-        (found.into_iter().filter(|found| matches!(found.kind, EntryKind::Variable)))
+        (found.iter().filter(|found| matches!(found.kind, EntryKind::Variable)))
             .filter_map(|found| Spot::new(&die.info, &found.entry).read())
             // Where types have units of their own, the definition refers to another copy of the declaration.
             .find(|found| found.has(gimli::DW_AT_location) && scoped(&found.spot(), &name) == path)

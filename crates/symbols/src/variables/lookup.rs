@@ -82,9 +82,10 @@ impl FrameScope<'_> {
         let last = last_component(path);
         for module in self.modules() {
             let Some(info) = module.debug_info() else { continue };
-            let mut found: Vec<(Fit, NamedEntry)> = (info.named(last).into_iter())
+            let named = info.named(last);
+            let mut found: Vec<(Fit, &NamedEntry)> = (named.iter())
                 .filter(|named| file.is_none_or(|file| is_of_file(info, named, file)))
-                .filter_map(|named| Some((self.fit(info, &named, path)?, named)))
+                .filter_map(|named| Some((self.fit(info, named, path)?, named)))
                 .collect();
             found.sort_by_key(|(fit, _)| *fit);
             for (_, named) in found {
