@@ -204,14 +204,13 @@ impl Arguments {
 
 /// Some commands take a recording by its name alone; to others, which take something else, it is an option.
 fn with_hint(mut error: clap::Error, command: &str) -> clap::Error {
-    let all = Arguments::command();
-    let takes_option = all.find_subcommand(command).is_some_and(|command| {
-        command.get_arguments().any(|argument| argument.get_long() == Some("recording"))
-    });
     let word = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(word)) if !word.starts_with('-') => word.clone(),
         _ => return error,
     };
+    let takes_option = Arguments::command().find_subcommand(command).is_some_and(|command| {
+        command.get_arguments().any(|argument| argument.get_long() == Some("recording"))
+    });
     if takes_option && error.kind() == ErrorKind::UnknownArgument {
         let hint = format!("if that is the name of a recording, write `-r {word}`");
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));

@@ -80,10 +80,13 @@ impl Run {
         thread: u32,
         format: &FormatOptions,
     ) -> Result<CallDetails, Error> {
-        let state = self.state(entry)?;
-        let stack = state.stack(Some(thread), 2)?;
-        let result = stack.with_scope(0, |scope| scope.result_type())?;
-        let (function, caller) = (stack.frames().first().cloned(), stack.frames().get(1).cloned());
+        let (result, function, caller) = {
+            // Only as long as it is needed: its replay is the one that the further questions go on with.
+            let state = self.state(entry)?;
+            let stack = state.stack(Some(thread), 2)?;
+            let result = stack.with_scope(0, |scope| scope.result_type())?;
+            (result, stack.frames().first().cloned(), stack.frames().get(1).cloned())
+        };
         let arguments = self.arguments_at(entry, thread, format)?;
         let returned = match self.end_of_frame(entry, thread)? {
             Some(end) if self.returns_to_caller(entry, end, thread)? => {

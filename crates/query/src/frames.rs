@@ -262,18 +262,19 @@ impl<'a> ThreadStack<'a> {
         Ok(entry)
     }
 
-    /// The arguments of a frame's function as they were when it was called; as they are now, where it is inlined.
-    pub fn arguments(
-        &self,
-        index: usize,
-        options: &FormatOptions,
-        cancel: &Cancel,
-    ) -> Result<Vec<Named>, Error> {
-        let entry = self.entry(index, cancel)?;
-        self.arguments_since(index, entry, options)
+    /// Looks at some frames with their [entries](ThreadStack::entries), and tells what was found in the frames' order. The
+    /// outermost was called first and is looked at first: a replay goes from one call to the next, but never back.
+    pub fn by_calls<T, E>(
+        frames: Range<usize>,
+        entries: Vec<Option<Moment>>,
+        look: impl FnMut((usize, Option<Moment>)) -> Result<T, E>,
+    ) -> Result<Vec<T>, E> {
+        let mut found = frames.zip(entries).rev().map(look).collect::<Result<Vec<T>, E>>()?;
+        found.reverse();
+        Ok(found)
     }
 
-    /// The same, for who knows already when it was called.
+    /// The arguments of a frame's function as they were when it was called; as they are now, where it is inlined.
     pub fn arguments_since(
         &self,
         index: usize,

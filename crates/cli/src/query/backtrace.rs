@@ -97,14 +97,9 @@ impl Variables {
             true => stack.entries(frames.clone(), &question.cancel()).map_err(told)?,
             false => vec![None; frames.len()],
         };
-        // The outermost was called first: a replay goes from one call to the next, but never back.
-        let mut all = frames
-            .zip(entries)
-            .rev()
-            .map(|(number, entry)| Variables::of(options, stack, number, entry))
-            .collect::<Result<Vec<Variables>>>()?;
-        all.reverse();
-        Ok(all)
+        ThreadStack::by_calls(frames, entries, |(number, entry)| {
+            Variables::of(options, stack, number, entry)
+        })
     }
 
     fn of(

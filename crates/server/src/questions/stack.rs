@@ -196,14 +196,13 @@ fn stack(run: &Run, params: StackParams, context: &CallContext) -> Answer<Stack>
         WantedArguments::AtCall => stack.entries(given.clone(), context.cancel().flag())?,
         _ => vec![None; given.len()],
     };
-    let mut frames = Vec::new();
-    // The outermost was called first: a replay goes from one call to the next, but never back.
-    for (index, called) in given.zip(calls).rev() {
+    let mut described = 0;
+    let frames = ThreadStack::by_calls(given, calls, |(index, called)| -> Answer<StackFrame> {
         context.cancel().check()?;
-        context.progress(frames.len() as u64, Some(limit.into()));
-        frames.push(describe(&stack, index, called, &params)?);
-    }
-    frames.reverse();
+        context.progress(described, Some(limit.into()));
+        described += 1;
+        describe(&stack, index, called, &params)
+    })?;
     let end = match stack.end() {
         StackEnd::Outermost => StackEndKind::Outermost,
         StackEnd::Cut => StackEndKind::Cut,
