@@ -219,20 +219,24 @@ impl Translator {
         }
         if !terminated {
             let mut start = self.out.here();
+            let mut end = boundary(0);
             if P::RECORDS {
-                let intact = if self.weaver.intact() { 0 } else { NOT_INTACT };
+                let intact = |weaver: &Weaver| if weaver.intact() { 0 } else { NOT_INTACT };
+                end.guest_len = intact(&self.weaver);
                 self.weaver.leave(&mut self.out);
                 if self.out.here() > start {
                     let cache_len = (self.out.here() - start) as u16;
-                    self.map.push(MapEntry { guest_len: intact, cache_len });
+                    self.map.push(MapEntry { cache_len, ..end });
                     start = self.out.here();
                 }
+                // Flags that the next block overwrites may be wrong even where everything is put back.
+                end.guest_len = intact(&self.weaver);
             }
             if P::COUNTS_FIRST {
                 self.timekeeper.leave(&mut self.out);
             }
             self.out.exit_jump(request.pc + self.guest_len as u64, request.linkable);
-            self.map.push(boundary(self.out.here() - start));
+            self.map.push(MapEntry { cache_len: (self.out.here() - start) as u16, ..end });
         }
         if P::COUNTS_FIRST {
             self.timekeeper.end(&mut self.out);
