@@ -25,8 +25,10 @@ enum Instrumentation {
     Nothing,
     /// `--stats` counts instructions and memory accesses in the translated code.
     Counters,
+    /// `retro record`, as often as the guest asks for.
+    Recording,
     /// `retro record`, with these options.
-    Recording(&'static [&'static str]),
+    RecordingWith(&'static [&'static str]),
 }
 
 /// Runs one guest both ways and compares.
@@ -53,14 +55,32 @@ fn check_each(name: &str, instrumentations: &[Instrumentation]) {
     if let Some(text) = &guest.error_text {
         assert!(!native.stderr.is_empty(), "`{text}` is not even natively in the errors");
     }
-    for (number, &instrumentation) in instrumentations.iter().enumerate() {
-        let directory = recordings.path().join(number.to_string());
-        let mut translated = run_instrumented(instrumentation, &command, &directory);
+    let mut compare = |mut translated: Outcome| {
         keep_only(guest.error_text.as_deref(), &mut translated);
         compare::assert_same(&native, &translated);
-        if let Instrumentation::Recording(_) = instrumentation {
-            recordings::assert_complete(&directory, native.status);
-            assert_replays(&directory);
+    };
+    let number = AtomicU32::new(0);
+    let record = |options: &[&str], compare: &mut dyn FnMut(Outcome)| {
+        let directory = recordings.path().join(number.fetch_add(1, Ordering::Relaxed).to_string());
+        let recorded = compare::recorded(&retro(), &directory, options, &command);
+        compare(run_in_empty_directory(recorded));
+        recordings::assert_complete(&directory, native.status);
+        assert_replays(&directory);
+    };
+    for instrumentation in instrumentations {
+        match instrumentation {
+            Instrumentation::Nothing => {
+                compare(run_in_empty_directory(compare::under_retro(&retro(), &command)));
+            }
+            Instrumentation::Counters => compare(run_counted(&command)),
+            Instrumentation::Recording => {
+                record(&[], &mut compare);
+                for options in &guest.records {
+                    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+                    record(&options, &mut compare);
+                }
+            }
+            Instrumentation::RecordingWith(options) => record(options, &mut compare),
         }
     }
 }
@@ -82,25 +102,11 @@ fn retro() -> PathBuf {
         .map_or_else(|| env!("CARGO_BIN_EXE_retro").into(), PathBuf::from)
 }
 
-fn run_instrumented(
-    instrumentation: Instrumentation,
-    command: &Command,
-    recording: &Path,
-) -> Outcome {
-    let retro = &retro();
-    match instrumentation {
-        Instrumentation::Nothing => run_in_empty_directory(compare::under_retro(retro, command)),
-        Instrumentation::Counters => {
-            let options = ["--stats=json"];
-            let mut outcome =
-                run_in_empty_directory(compare::under_retro_with(retro, &options, command));
-            remove_report(&mut outcome);
-            outcome
-        }
-        Instrumentation::Recording(options) => {
-            run_in_empty_directory(compare::recorded(retro, recording, options, command))
-        }
-    }
+fn run_counted(command: &Command) -> Outcome {
+    let counted = compare::under_retro_with(&retro(), &["--stats=json"], command);
+    let mut outcome = run_in_empty_directory(counted);
+    remove_report(&mut outcome);
+    outcome
 }
 
 /// Leaves of the error stream only `text`, if that is all that counts, or nothing if it is not in there.
@@ -185,7 +191,7 @@ macro_rules! guests {
             $(
                 #[test]
                 fn $name() {
-                    check(stringify!($name), Instrumentation::Recording(&[]));
+                    check(stringify!($name), Instrumentation::Recording);
                 }
             )*
         }
@@ -249,6 +255,7 @@ guests! {
     insn_addressing
     insn_alignment
     insn_alignment_kept
+    insn_amx
     insn_avx2
     insn_avx512
     insn_bits
@@ -265,8 +272,10 @@ guests! {
     insn_strings
     insn_time
     insn_x87
+    insn_x87_intervals
     insn_x87_pointer
     insn_xsave
+    insn_xsave_edge
     memory_asan
     memory_asan_overflow
     memory_bad_pointers
@@ -349,6 +358,7 @@ guests! {
     signal_nested
     signal_nodefer
     signal_noncanonical
+    signal_page_crossing
     signal_pipe
     signal_privileged
     signal_procmask
@@ -436,7 +446,7 @@ macro_rules! chaotic_guests {
                 #[test]
                 fn $name() {
                     let seeds = [&["--chaos", "1"], &["--chaos", "2"], &["--chaos", "3"]];
-                    check_each(stringify!($name), &seeds.map(|seed| Instrumentation::Recording(seed)));
+                    check_each(stringify!($name), &seeds.map(|seed| Instrumentation::RecordingWith(seed)));
                 }
             )*
         }

@@ -547,6 +547,7 @@ fn set_branch_table(context: &mut Context, pc: u64, entry: u64) {
 /// The cache is full: start again with an empty one.
 fn flush(engine: &mut Engine, context: &mut Context) {
     threads::with_world_stopped(context, |_| {});
+    crate::vectors::before_flush();
     engine.cache.flush();
     replay::stream::flushed(engine.cache);
     engine.generation += 1;

@@ -12,6 +12,7 @@
 //! | [`emulate`] | instructions the engine executes itself |
 //! | [`syscalls`], [`maps`] | what the guest asks of the kernel, and its address space |
 //! | [`signals`], [`threads`] | signals at exact boundaries, threads and their memory |
+//! | [`vectors`] | vector and x87 state as the guest may see it |
 //! | [`sys`], [`lock`], [`memory`], [`arena`], [`table`], [`guest_memory`], [`code_map`] | foundations |
 //!
 //! Invariants: no libc, no thread-local storage through FS, no vector registers; nothing of the engine lies
@@ -46,3 +47,4 @@ pub mod syscalls;
 pub mod table;
 pub mod threads;
 pub mod translate;
+pub mod vectors;

@@ -7,7 +7,7 @@ use crate::exec::{self, Refused, Resolved};
 use crate::loader::{self, Initial, Loaded, Stack};
 use crate::maps::{AddressSpace, Backing, HEAP_START, Mapping};
 use crate::record;
-use crate::signals::{self, frame};
+use crate::signals;
 use crate::sys::{self, Errno};
 use crate::{entry, syscalls, threads};
 use alloc::sync::Arc;
@@ -27,6 +27,19 @@ pub struct Program {
     pub auxv: Vec<u8>,
     /// Range of its environment strings.
     pub environment: (u64, u64),
+}
+
+impl Program {
+    /// A value of its auxiliary vector; 0 if it is not there.
+    pub fn auxiliary(&self, key: u32) -> u64 {
+        let word = |bytes: &[u8]| {
+            let mut word = [0; 8];
+            word.copy_from_slice(bytes);
+            u64::from_le_bytes(word)
+        };
+        let mut pairs = self.auxv.chunks_exact(16).map(|pair| (word(&pair[..8]), word(&pair[8..])));
+        pairs.find(|&(found, _)| found == key as u64).map_or(0, |(_, value)| value)
+    }
 }
 
 /// Where counts go that nobody reads.
@@ -110,7 +123,7 @@ pub unsafe fn start(stack: *const u64) -> ! {
         ));
         sys::exit_group(125)
     };
-    frame::detect();
+    crate::vectors::detect();
     find_template(&received);
     if config.policy == retro_abi::config::Policy::Replay {
         crate::replay::start(&config);

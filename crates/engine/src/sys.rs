@@ -302,6 +302,8 @@ pub mod arch {
     pub const GET_GS: u32 = 0x1004;
     pub const GET_CPUID: u32 = 0x1011;
     pub const SET_CPUID: u32 = 0x1012;
+    pub const GET_XCOMP_PERM: u32 = 0x1022;
+    pub const REQ_XCOMP_PERM: u32 = 0x1023;
     pub const MAP_VDSO_X32: u32 = 0x2001;
     pub const MAP_VDSO_64: u32 = 0x2003;
 }

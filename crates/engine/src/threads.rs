@@ -259,6 +259,18 @@ pub fn with_world_stopped(context: &mut Context, mut action: impl FnMut(&mut Con
     }
 }
 
+/// The smallest alternate stack that a thread of the guest has.
+pub fn smallest_alternate_stack() -> Option<u64> {
+    let threads = THREADS.lock();
+    let used = threads.iter().filter(|t| {
+        // SAFETY: contexts live for ever; this field is atomic.
+        unsafe { (*t.0).thread.in_use.load(Ordering::Acquire) != 0 }
+    });
+    // SAFETY: as above; the size is one word, and whoever changes it meanwhile is as late as with the kernel.
+    let sizes = used.map(|t| unsafe { (&raw const (*t.0).signals.alternate.size).read_volatile() });
+    sizes.filter(|&size| size != 0).min()
+}
+
 /// The thread list, held still.
 pub struct ListGuard<'a>(
     #[allow(dead_code, reason = "held for its drop")] crate::lock::Guard<'a, Vec<ContextPointer>>,

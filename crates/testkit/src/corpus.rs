@@ -8,6 +8,7 @@
 //! // args: one two            arguments of the run
 //! // exit: 3                  the exit code that is expected instead of 0
 //! // signal: SIGSEGV          the signal that is expected to kill it
+//! // record: --interval 1M   recorded with these options, too; one line for each way
 //! // needs: avx2 avx512f      skipped unless the processor has these (names of /proc/cpuinfo)
 //! // sanitizer: address       built with it; skipped unless the compiler has its library
 //! // stderr: has TEXT         errors vary, with addresses say; only that this text is in them counts
@@ -47,6 +48,8 @@ pub struct Guest {
     /// The part of the error stream that is compared, when not all of it is.
     pub error_text: Option<String>,
     needs: Vec<String>,
+    /// Options of `retro record` that it is recorded with besides none at all.
+    pub records: Vec<Vec<String>>,
     sanitizer: Option<String>,
 }
 
@@ -96,6 +99,7 @@ impl Guest {
             ending: Ending::Exited(0),
             error_text: None,
             needs: Vec::new(),
+            records: Vec::new(),
             sanitizer: None,
         };
         guest
@@ -155,6 +159,7 @@ impl Guest {
                 "build" => self.flags.extend(words()),
                 "args" => self.arguments.extend(words()),
                 "needs" => self.needs.extend(words()),
+                "record" => self.records.push(words().collect()),
                 "exit" => {
                     let code =
                         value.parse().with_context(|| format!("`{value}` is no exit code"))?;
@@ -324,6 +329,7 @@ mod tests {
             ending: Ending::Exited(0),
             error_text: None,
             needs: Vec::new(),
+            records: Vec::new(),
             sanitizer: None,
         };
         guest.read_directives(text)?;

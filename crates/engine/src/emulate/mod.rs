@@ -15,6 +15,7 @@ use crate::sys;
 use crate::translate::classify::{Class, classify, only_stores};
 use crate::translate::decoder_options;
 use crate::translate::operand::gpr_of;
+use crate::vectors::guest_code;
 use core::arch::asm;
 use core::arch::x86_64::__cpuid_count;
 use iced_x86::{Decoder, Instruction, Mnemonic, OpKind, Register};
@@ -42,11 +43,7 @@ type Done = Result<(), Stop>;
 pub fn instruction(context: &mut Context) {
     let pc = context.registers.rip;
     let mut bytes = [0u8; 15];
-    let len = if replay::active() {
-        replay::fetch(pc, &mut bytes)
-    } else {
-        guest::read_partial(pc, &mut bytes)
-    };
+    let len = guest_code()(pc, &mut bytes);
     let decoded = Decoder::with_ip(64, &bytes[..len], pc, decoder_options()).decode();
     let next = pc.wrapping_add(decoded.len() as u64);
     let before = context.registers;

@@ -3,7 +3,7 @@
 use super::{Done, Stop, address_of, read_bytes};
 use crate::context::Context;
 use crate::guest_memory as guest;
-use crate::signals::frame::{guest_pc_of, x87_opcode_at};
+use crate::vectors::{guest_code, guest_opcode, guest_pc_of, whole_cache_address};
 use core::arch::asm;
 use iced_x86::{Code, Instruction};
 
@@ -20,12 +20,6 @@ fn last_x87_instruction(context: &mut Context, from_context: bool) -> u64 {
         }
     }
     whole_cache_address(image[3] as u64)
-}
-
-/// A cache address of which only the lower half was saved; anything else stays.
-fn whole_cache_address(saved: u64) -> u64 {
-    let whole = retro_abi::layout::CACHE_BASE & !0xffff_ffff | saved;
-    if crate::cache::contains(whole) { whole } else { saved }
 }
 
 /// An x87 state image has just been stored by the instruction itself, in the cache. It holds the address of
@@ -52,7 +46,9 @@ pub(super) fn correct_x87(context: &mut Context, decoded: &Instruction) -> Done 
     let Some(pc) = guest_pc_of(cache_pc) else { return Ok(()) };
     guest::write(address + pointer, &pc.to_le_bytes()[..width as usize])
         .map_err(|_| Stop::Store(address))?;
-    if let (Some(place), Some(opcode)) = (opcode, x87_opcode_at(pc)) {
+    if let Some(place) = opcode {
+        let saved = read_bytes(address + place, 2)? as u16;
+        let opcode = guest_opcode(saved, cache_pc, pc, guest_code());
         guest::write(address + place, &opcode.to_le_bytes()).map_err(|_| Stop::Store(address))?;
     }
     Ok(())

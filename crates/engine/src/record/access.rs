@@ -8,17 +8,18 @@
 //! considers in use), so they are logged like the effects of a system call.
 
 use super::weave::{Site, is_masked, is_repeated_string};
-use super::{Recorder, VectorImage, shadow, strings, vectors, with};
-use crate::context::Context;
+use super::{Recorder, image_of_vectors, shadow, strings, with};
+use crate::context::{Context, Gpr};
 use crate::guest_memory as guest;
-use crate::signals::frame;
 use crate::sys;
+use crate::translate::classify::only_stores;
 use crate::translate::decoder_options;
 use crate::translate::operand::gpr_of;
-use core::arch::x86_64::__cpuid_count;
+use crate::vectors::{self, Image, Layout};
 use iced_x86::{
     Decoder, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
 };
+use retro_abi::layout::PAGE;
 use retro_abi::log::Event;
 
 /// A range of memory that an instruction touches.
@@ -91,8 +92,8 @@ pub fn faulted() {
         if !core::mem::take(&mut recorder.in_access) {
             return;
         }
-        let mut image = VectorImage::new();
-        let event = Event::Vectors { image: vectors(&mut image) };
+        let mut image = Image::new();
+        let event = Event::Vectors { image: image_of_vectors(&mut image) };
         recorder.event(event);
     });
 }
@@ -116,9 +117,15 @@ pub fn stored_image(context: &Context, guest: &Instruction) {
     for (place, range) in ranges.iter_mut().zip(ranges_of(context, guest)) {
         *place = Some(range);
     }
+    // A replay executes what also changes the state, and whatever that stores there gives way to all of this.
+    let all = !only_stores(guest);
     with(|recorder| {
         for range in ranges.into_iter().flatten().filter(|r| r.written) {
-            recorder.wrote_where_different(range.address, range.len);
+            if all {
+                recorder.wrote(range.address, range.len as u64);
+            } else {
+                recorder.wrote_where_different(range.address, range.len);
+            }
         }
     });
 }
@@ -144,24 +151,28 @@ impl Recorder {
         }
     }
 
+    /// Logs what an instruction may have written, as far as it has.
     fn wrote_where_different(&mut self, address: u64, len: usize) {
-        let mut buffer = [0u8; 512];
+        let end = address.saturating_add(len as u64);
+        if !shadow::covers(address, end) {
+            return;
+        }
         let time = self.time();
-        let mut at = 0;
-        while at < len {
-            let piece = &mut buffer[..(len - at).min(512)];
-            let got = guest::read_partial(address + at as u64, piece);
-            let start = address + at as u64;
-            if !shadow::covers(start, start + got as u64) {
-                return;
-            }
-            let copy = shadow::bytes(start, got);
+        let mut page = core::mem::take(&mut self.page);
+        let mut at = address;
+        while at < end {
+            // Where a page cannot be read, none of it can.
+            let next = (at & !(PAGE - 1)) + PAGE;
+            let piece = &mut page[..(end.min(next) - at) as usize];
+            let got = guest::read_partial(at, piece);
+            let copy = shadow::bytes(at, got);
             if *copy != piece[..got] {
                 copy.copy_from_slice(&piece[..got]);
-                self.write(time, start, &buffer[..got]);
+                self.write(time, at, &piece[..got]);
             }
-            at += got.max(1);
+            at = next;
         }
+        self.page = page;
     }
 }
 
@@ -180,13 +191,13 @@ pub fn ranges_of(context: &Context, guest: &Instruction) -> alloc::vec::Vec<Rang
             continue;
         }
         let len = match used.memory_size().size() {
-            0 => frame::area_size(),
+            0 => size_of_image(context, guest, used),
             len => len,
         };
         if used.index().is_vector_register() {
             let image = image.get_or_insert_with(|| {
-                let mut image = alloc::boxed::Box::new(VectorImage::new());
-                vectors(&mut image);
+                let mut image = alloc::boxed::Box::new(Image::new());
+                image_of_vectors(&mut image);
                 image
             });
             for address in gather(context, used, image) {
@@ -194,18 +205,65 @@ pub fn ranges_of(context: &Context, guest: &Instruction) -> alloc::vec::Vec<Rang
             }
             continue;
         }
-        let Some(address) = used.virtual_address(0, |register, _, _| value_of(context, register))
-        else {
+        let Some(address) = address_of(context, used) else { continue };
+        if is_tile_access(guest) {
+            for (address, len) in rows_of_tile(context, guest, address) {
+                ranges.push(Range { address, len, written, read });
+            }
             continue;
-        };
+        }
         let address = address.wrapping_add(bit_string_offset(context, guest));
         ranges.push(Range { address, len, written, read });
     }
     ranges
 }
 
+fn address_of(context: &Context, used: &UsedMemory) -> Option<u64> {
+    used.virtual_address(0, |register, _, _| value_of(context, register))
+}
+
+/// Bytes of a state image: registers, or the image itself, say what is in it.
+fn size_of_image(context: &Context, guest: &Instruction, used: &UsedMemory) -> usize {
+    use Mnemonic::*;
+    let layout = match guest.mnemonic() {
+        Xsave | Xsave64 | Xsaveopt | Xsaveopt64 => Layout::Standard,
+        Xsavec | Xsavec64 => Layout::Compact,
+        Xrstor | Xrstor64 => Layout::AsStored,
+        _ => return vectors::area_size(),
+    };
+    let half = |register| context.registers.get(register) & 0xffff_ffff;
+    let mask = half(Gpr::Rdx) << 32 | half(Gpr::Rax);
+    vectors::touched(address_of(context, used).unwrap_or(0), mask, layout)
+}
+
+/// Whether an instruction loads or stores one of AMX's tiles.
+fn is_tile_access(guest: &Instruction) -> bool {
+    matches!(guest.mnemonic(), Mnemonic::Tileloadd | Mnemonic::Tileloaddt1 | Mnemonic::Tilestored)
+}
+
+/// A tile's rows: its operand's index is the distance from one to the next, and its address without that is the first.
+fn rows_of_tile(
+    context: &Context,
+    guest: &Instruction,
+    address: u64,
+) -> alloc::vec::Vec<(u64, usize)> {
+    let stride = match guest.memory_index() {
+        Register::None => 0,
+        index => {
+            value_of(context, index).unwrap_or(0) << guest.memory_index_scale().trailing_zeros()
+        }
+    };
+    let tile = match guest.op0_kind() {
+        OpKind::Register => guest.op0_register(),
+        _ => guest.op1_register(),
+    };
+    let (rows, bytes) = vectors::shape_of_tile(tile.number());
+    let first = address.wrapping_sub(stride);
+    (0..rows as u64).map(|row| (first.wrapping_add(stride.wrapping_mul(row)), bytes)).collect()
+}
+
 /// The addresses of a gather or scatter.
-fn gather(context: &Context, used: &UsedMemory, image: &VectorImage) -> alloc::vec::Vec<u64> {
+fn gather(context: &Context, used: &UsedMemory, image: &Image) -> alloc::vec::Vec<u64> {
     let index_size = match used.vsib_size() {
         0 => 4,
         size => size as usize,
@@ -224,15 +282,10 @@ fn gather(context: &Context, used: &UsedMemory, image: &VectorImage) -> alloc::v
 }
 
 /// Element of a vector register in an image of `xsave` in standard form.
-fn vector_element(
-    image: &VectorImage,
-    register: Register,
-    element: usize,
-    size: usize,
-) -> Option<u64> {
+fn vector_element(image: &Image, register: Register, element: usize, size: usize) -> Option<u64> {
     let number = register.number();
     let at = element * size;
-    let component = |feature: u32| __cpuid_count(0xd, feature).ebx as usize;
+    let component = vectors::offset_of;
     let place = match (number, at) {
         (16.., _) => component(7) + (number - 16) * 64 + at,
         (_, 0..16) => 160 + number * 16 + at,

@@ -6,9 +6,10 @@
 //! go into refilling. A program that reads ever new memory never gets there; for it a reset is due when
 //! the log has grown to many times of what it took to fill the shadow at the interval's start.
 
-use super::{Recorder, VectorImage, all_registers, schedule, shadow, vectors};
+use super::{Recorder, all_registers, image_of_vectors, schedule, shadow};
 use crate::context::Context;
 use crate::maps::AddressSpace;
+use crate::vectors::{self, Image};
 use core::sync::atomic::Ordering;
 use retro_abi::log::{Event, Kind};
 
@@ -94,12 +95,12 @@ impl Recorder {
         let others = schedule::others(context);
         let running = context.tid();
         self.event(Event::Interval { number, running, threads: others.len() as u32 + 1 });
-        let mut image = VectorImage::new();
+        let mut image = Image::new();
         let state = Event::ThreadState {
             thread: running,
             in_syscall: context.in_syscall,
             registers: all_registers(context),
-            image: vectors(&mut image),
+            image: image_of_vectors(&mut image),
         };
         self.event(state);
         for other in others {
@@ -109,7 +110,7 @@ impl Recorder {
                 thread: other.tid(),
                 in_syscall: other.in_syscall,
                 registers: all_registers(other),
-                image: &image.0[..crate::signals::frame::area_size()],
+                image: &image.0[..vectors::area_size()],
             };
             self.event(state);
         }

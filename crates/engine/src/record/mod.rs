@@ -44,10 +44,10 @@ pub mod weave;
 use crate::cache;
 use crate::code_map::{CodeMap, News};
 use crate::context::{Context, ExitKind, Gpr, Registers};
-use crate::entry;
 use crate::lock::{Guard, Lock};
 use crate::policy::{Events, Nondeterministic, Policy};
 use crate::signals::{Arrived, PENDING_DEADLINE, TRAP_FLAG};
+use crate::vectors::{self, Image};
 use channel::{Writer, bump32};
 use core::sync::atomic::{AtomicBool, Ordering};
 use retro_abi::channel::Stream;
@@ -579,33 +579,8 @@ pub fn code(address: u64, bytes: &[u8]) -> bool {
 }
 
 /// The vector state of the running thread as an image of `xsave`.
-fn vectors(image: &mut VectorImage) -> &[u8] {
+fn image_of_vectors(image: &mut Image) -> &[u8] {
     image.0.fill(0);
-    // SAFETY: aligned, zeroed and large enough for all features of this machine.
-    unsafe { entry::save_vectors(image.0.as_mut_ptr(), image_features()) };
-    &image.0[..crate::signals::frame::area_size()]
-}
-
-/// What images of threads hold: everything but protection keys, which the guest does not know of, and which not every
-/// machine that replays has.
-pub fn image_features() -> u64 {
-    const PROTECTION_KEYS: u64 = 1 << 9;
-    crate::signals::frame::features() & !PROTECTION_KEYS
-}
-
-/// Room for an image of `xsave`.
-#[repr(C, align(64))]
-pub struct VectorImage(pub [u8; crate::signals::frame::MAX_XSAVE]);
-
-impl VectorImage {
-    /// Zero.
-    pub const fn new() -> VectorImage {
-        VectorImage([0; crate::signals::frame::MAX_XSAVE])
-    }
-}
-
-impl Default for VectorImage {
-    fn default() -> Self {
-        VectorImage::new()
-    }
+    vectors::save(image, vectors::image_features(), vectors::FROM_MEMORY);
+    &image.0[..vectors::area_size()]
 }

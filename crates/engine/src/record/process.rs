@@ -338,12 +338,12 @@ impl Recorder {
         }
         let thread = context.tid();
         self.event(Event::ThreadStart { thread });
-        let mut image = super::VectorImage::new();
+        let mut image = crate::vectors::Image::new();
         let state = Event::ThreadState {
             thread,
             in_syscall: 0,
             registers: super::all_registers(context),
-            image: super::vectors(&mut image),
+            image: super::image_of_vectors(&mut image),
         };
         self.event(state);
     }

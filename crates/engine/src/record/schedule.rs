@@ -14,10 +14,11 @@
 //! 1. The window belongs to the holder of the baton; a thread without it uses its home only.
 //! 2. A holder that died (a `vfork` child that was killed) is noticed by those who wait.
 
-use super::{Recorder, VectorImage, check_without_flags, vectors, with};
+use super::{Recorder, check_without_flags, image_of_vectors, with};
 use crate::context::{CONTEXT_SIZE, Context};
 use crate::lock::{Guard, Lock};
 use crate::sys;
+use crate::vectors::Image;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -31,7 +32,7 @@ const SLICE: u64 = 400_000;
 
 struct Member {
     home: u64,
-    image: Box<VectorImage>,
+    image: Box<Image>,
     /// Whether it has run yet.
     begun: bool,
 }
@@ -41,7 +42,7 @@ pub struct Other {
     /// Its context, at home.
     pub context: *const Context,
     /// Its vector state.
-    pub image: *const VectorImage,
+    pub image: *const Image,
 }
 
 /// Who holds the baton and who wants it.
@@ -118,8 +119,8 @@ pub fn start(home: &'static mut Context, chaos: Option<u64>) -> &'static mut Con
 
 /// Adds a thread that will ask for the baton.
 pub fn join(home: u64) {
-    let mut image = Box::new(VectorImage::new());
-    vectors(&mut image);
+    let mut image = Box::new(Image::new());
+    image_of_vectors(&mut image);
     let mut queue = QUEUE.lock();
     turn_of(home).store(0, Ordering::Relaxed);
     queue.members.push(Member { home, image, begun: false });
@@ -242,7 +243,7 @@ pub fn release(context: &mut Context) -> u64 {
     {
         let mut queue = QUEUE.lock();
         if let Some(member) = queue.members.iter_mut().find(|m| m.home == home) {
-            vectors(&mut member.image);
+            image_of_vectors(&mut member.image);
         }
     }
     relocate(window(), home as *mut Context);

@@ -2,11 +2,10 @@
 
 use super::{Player, memory, stream, time};
 use crate::context::{Context, Gpr, Registers};
-use crate::record::{
-    UNCERTAIN_FLAGS, VectorImage, check_of, check_without_flags, image_features, syscall_arguments,
-};
+use crate::record::{UNCERTAIN_FLAGS, check_of, check_without_flags, syscall_arguments};
 use crate::signals::frame;
 use crate::sys;
+use crate::vectors::{self, Image};
 use alloc::boxed::Box;
 use linux_raw_sys::general as c;
 use retro_abi::log::{Event, MapKind, RegisterSet, register};
@@ -23,7 +22,7 @@ pub struct Thread {
     /// GS base as the guest sees it.
     pub gs_base: u64,
     /// Vector state.
-    pub image: Box<VectorImage>,
+    pub image: Box<Image>,
     /// The system call it is in, by number plus one.
     pub in_syscall: u32,
 }
@@ -240,6 +239,7 @@ impl Player {
             c::__NR_arch_prctl if result == 0 => match function as u32 {
                 sys::arch::SET_FS => set_fs_base(context, base),
                 sys::arch::SET_GS => context.guest_gs_base = base,
+                sys::arch::REQ_XCOMP_PERM => vectors::ask_for_all(),
                 _ => {}
             },
             _ => {}
@@ -297,11 +297,14 @@ impl Player {
     }
 
     fn restore_vectors(&self, context: &Context, image: &[u8]) {
-        let mut whole = VectorImage::new();
+        // The recorded process had asked for more than this one.
+        if image.len() > vectors::area_size() {
+            vectors::ask_for_all();
+        }
+        let mut whole = Image::new();
         let len = image.len().min(whole.0.len());
         whole.0[..len].copy_from_slice(&image[..len]);
-        // SAFETY: aligned and as large as any area; a malformed image is reported.
-        if !unsafe { crate::entry::restore_vectors(whole.0.as_ptr(), image_features()) } {
+        if !vectors::restore(&whole, vectors::image_features()) {
             self.diverged(
                 context,
                 format_args!("the log has vector state that this processor cannot hold"),
@@ -311,9 +314,8 @@ impl Player {
 
     /// The state of the thread that runs.
     fn running_state(&self, context: &Context) -> Thread {
-        let mut image = Box::new(VectorImage::new());
-        // SAFETY: aligned, zeroed and large enough.
-        unsafe { crate::entry::save_vectors(image.0.as_mut_ptr(), image_features()) };
+        let mut image = Box::new(Image::new());
+        vectors::save(&mut image, vectors::image_features(), &|pc, code| self.code.read(pc, code));
         Thread {
             id: self.running,
             registers: context.registers,
@@ -337,7 +339,7 @@ impl Player {
             return Some(self.running_state(context));
         }
         let other = self.threads.iter().find(|t| t.id == thread)?;
-        Some(Thread { image: Box::new(VectorImage(other.image.0)), ..*other })
+        Some(Thread { image: Box::new(Image(other.image.0)), ..*other })
     }
 
     /// Numbers of the threads that do not run, with the system calls they are in.
@@ -367,7 +369,7 @@ impl Player {
         state.gpr.copy_from_slice(&registers.values[..16]);
         state.rip = registers.values[register::RIP as usize];
         state.rflags = registers.values[register::RFLAGS as usize];
-        let mut own = Box::new(VectorImage::new());
+        let mut own = Box::new(Image::new());
         let len = image.len().min(own.0.len());
         own.0[..len].copy_from_slice(&image[..len]);
         self.threads.retain(|t| t.id != thread);

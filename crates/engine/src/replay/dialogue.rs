@@ -12,9 +12,10 @@ use crate::dispatch::{self, Fixed};
 use crate::lock::Lock;
 use crate::maps::{AddressSpace, Backing, HEAP_START, Mapping};
 use crate::record;
-use crate::signals::{self, frame};
+use crate::signals;
 use crate::sys::{self, Result};
 use crate::threads;
+use crate::vectors;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -122,7 +123,7 @@ fn prepare(config: &Config<'static>) -> Result<&'static mut Context> {
         program: crate::start::Program { path: Vec::new(), auxv: Vec::new(), environment: (0, 0) },
     };
     dispatch::install(CodeCache::new(None)?, code_space(), HEAP_START, fixed);
-    frame::detect();
+    vectors::detect();
     let handlers = Arc::new(signals::initial_handlers());
     let home = threads::allocate(handlers, 0)?;
     threads::adopt(home);
@@ -304,7 +305,7 @@ fn tell_registers(context: &mut Context, thread: u32) {
         for word in words.chain(rest) {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
-        bytes.extend_from_slice(&state.image.0[..frame::area_size()]);
+        bytes.extend_from_slice(&state.image.0[..vectors::area_size()]);
         let is_running = (state.id == running) as u64;
         let words = [state.id as u64, state.in_syscall as u64, is_running];
         Some((Header::new(tell::REGISTERS, words), bytes))

@@ -8,23 +8,17 @@
 
 use super::handler::{UserContext, index};
 use super::{AlternateStack, Arrived, SigInfo, frame_stack, set_mask};
-use crate::cache;
-use crate::context::{Context, Gpr, Registers};
-use crate::entry;
+use crate::context::{Context, Gpr};
 use crate::guest_memory as guest;
 use crate::record;
 use crate::sys::{Errno, Result, SigAction};
-use core::arch::x86_64::{__cpuid_count, _xgetbv};
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::vectors::{self, Image};
+use linux_raw_sys::auxvec as aux;
 use linux_raw_sys::general as c;
 
-/// Largest xsave area this engine handles: AMX included.
-pub const MAX_XSAVE: usize = 12 * 1024;
 const MAGIC1: u32 = 0x4650_5853;
 const MAGIC2: u32 = 0x4650_5845;
-/// Offsets in the legacy area.
-const OPCODE: usize = 6;
-const FIP: usize = 8;
+/// Offset of what the kernel says about the image, in its legacy part.
 const SOFTWARE: usize = 464;
 
 /// Flags the guest controls through a frame: the arithmetic ones, DF, TF, AC, ID, NT, RF.
@@ -35,12 +29,6 @@ const RESUME_FLAG: u64 = 0x1_0000;
 
 /// ucontext flags: xstate present, ss saved, ss restored strictly.
 const UC_FLAGS: u64 = 7;
-
-static FEATURES: AtomicU64 = AtomicU64::new(0);
-static AREA_SIZE: AtomicU64 = AtomicU64::new(0);
-
-#[repr(C, align(64))]
-struct Area([u8; MAX_XSAVE]);
 
 /// The frame below the xsave area.
 #[repr(C)]
@@ -60,86 +48,47 @@ struct Frame {
 const _: () = assert!(size_of::<Frame>() == 440);
 const _: () = assert!(size_of::<UserContext>() == 304);
 
-/// Finds out which vector state this machine has.
-pub fn detect() {
-    // SAFETY: every x86-64 machine that the engine supports has xsave (checked by cpuid in `start`).
-    let features = unsafe { xgetbv() };
-    let size = __cpuid_count(0xd, 0).ebx as u64;
-    FEATURES.store(features, Ordering::Relaxed);
-    AREA_SIZE.store(size.min(MAX_XSAVE as u64 - 64), Ordering::Relaxed);
-}
-
-#[target_feature(enable = "xsave")]
-fn xgetbv() -> u64 {
-    // SAFETY: xsave is enabled.
-    unsafe { _xgetbv(0) }
-}
-
-/// The features the frame saves.
-pub fn features() -> u64 {
-    FEATURES.load(Ordering::Relaxed)
-}
-
-/// Bytes of the state that [`features`] take.
-pub fn area_size() -> usize {
-    AREA_SIZE.load(Ordering::Relaxed) as usize
-}
-
-/// Smallest alternate stack the kernel accepts.
+/// Smallest alternate stack the kernel accepts: one that holds a whole frame if the process may use tiles.
 pub fn minimum_stack() -> u64 {
-    c::MINSIGSTKSZ as u64
+    match vectors::features() & vectors::TILE_DATA {
+        0 => c::MINSIGSTKSZ as u64,
+        _ => crate::dispatch::fixed().program.auxiliary(aux::AT_MINSIGSTKSZ) + 1,
+    }
 }
 
-fn put32(area: &mut Area, at: usize, value: u32) {
+fn put32(area: &mut Image, at: usize, value: u32) {
     area.0[at..at + 4].copy_from_slice(&value.to_le_bytes());
 }
 
-fn get32(area: &Area, at: usize) -> u32 {
+fn get32(area: &Image, at: usize) -> u32 {
     u32::from_le_bytes([area.0[at], area.0[at + 1], area.0[at + 2], area.0[at + 3]])
 }
 
-/// The guest address of a cache address that ended up in guest-visible state (x87's instruction pointer);
-/// None if no block is there: then it is the guest's own number, loaded by `frstor` or the like.
-pub fn guest_pc_of(address: u64) -> Option<u64> {
-    if !cache::contains(address) {
-        return None;
-    }
-    let mut scratch = Registers::default();
-    cache::recover(address, &mut scratch, &cache::Saved::default()).map(|position| position.pc)
+/// Whether the kernel keeps tiles for a thread, as a frame of its own tells.
+pub fn has_tiles(frame: &UserContext) -> bool {
+    let place = frame.fpstate.wrapping_add(SOFTWARE as u64 + 8);
+    guest::read_u64(place).is_ok_and(|features| features & vectors::TILE_DATA != 0)
 }
 
-/// The opcode that x87 remembers of the guest instruction at `pc`, which may have been re-encoded in the
-/// cache: the escape byte's low bits and the ModRM byte behind it.
-pub fn x87_opcode_at(pc: u64) -> Option<u16> {
-    let mut bytes = [0u8; 15];
-    let len = guest::read_partial(pc, &mut bytes);
-    let escape = bytes[..len].iter().position(|&b| (0xd8..=0xdf).contains(&b))?;
-    let modrm = *bytes[..len].get(escape + 1)?;
-    Some(u16::from(bytes[escape] & 7) << 8 | u16::from(modrm))
-}
-
-/// Makes the x87 pointers in a saved image the guest's.
-fn correct_pointers(area: &mut Area) {
-    let mut fip = [0; 8];
-    fip.copy_from_slice(&area.0[FIP..FIP + 8]);
-    let Some(pc) = guest_pc_of(u64::from_le_bytes(fip)) else { return };
-    area.0[FIP..FIP + 8].copy_from_slice(&pc.to_le_bytes());
-    if let Some(opcode) = x87_opcode_at(pc) {
-        area.0[OPCODE..OPCODE + 2].copy_from_slice(&opcode.to_le_bytes());
+/// The state that a frame of this thread holds: tiles once it has used them.
+fn frame_features(context: &mut Context) -> u64 {
+    context.signals.has_tiles |= vectors::tiles_in_use();
+    match context.signals.has_tiles {
+        true => vectors::features(),
+        false => vectors::features() & !vectors::TILE_DATA,
     }
 }
 
 /// Builds a frame and points the guest's registers at the handler.
 pub fn push(context: &mut Context, arrived: &Arrived, action: &SigAction) -> Result<()> {
-    let size = AREA_SIZE.load(Ordering::Relaxed) as usize;
-    let mut area = Area([0; MAX_XSAVE]);
-    // SAFETY: aligned, zeroed and large enough for all features of this machine.
-    unsafe { entry::save_vectors(area.0.as_mut_ptr(), features()) };
-    correct_pointers(&mut area);
+    let features = frame_features(context);
+    let size = vectors::size_of(features);
+    let mut area = Image::new();
+    vectors::save(&mut area, features, vectors::FROM_MEMORY);
     area.0[SOFTWARE..SOFTWARE + 48].fill(0);
     put32(&mut area, SOFTWARE, MAGIC1);
     put32(&mut area, SOFTWARE + 4, size as u32 + 4);
-    area.0[SOFTWARE + 8..SOFTWARE + 16].copy_from_slice(&features().to_le_bytes());
+    area.0[SOFTWARE + 8..SOFTWARE + 16].copy_from_slice(&features.to_le_bytes());
     put32(&mut area, SOFTWARE + 16, size as u32);
     put32(&mut area, size, MAGIC2);
 
@@ -261,17 +210,17 @@ pub fn restore_vectors_of_frame(context: &Context) {
 }
 
 fn restore_vectors(fpstate: u64) -> Result<()> {
-    let mut area = Area([0; MAX_XSAVE]);
+    let mut area = Image::new();
     if fpstate == 0 {
         // No state: everything goes to its initial value.
         put32(&mut area, 24, 0x1f80);
         put32(&mut area, 0, 0x37f);
     } else {
-        record::reads(fpstate, area_size() as u64 + 4);
+        record::reads(fpstate, vectors::area_size() as u64 + 4);
         guest::read(fpstate, &mut area.0[..512])?;
         let size = get32(&area, SOFTWARE + 16) as usize;
         let extended = get32(&area, SOFTWARE) == MAGIC1
-            && (576..=AREA_SIZE.load(Ordering::Relaxed) as usize).contains(&size)
+            && (vectors::SMALLEST_IMAGE..=vectors::area_size()).contains(&size)
             && {
                 guest::read(fpstate + 512, &mut area.0[512..size + 4])?;
                 get32(&area, size) == MAGIC2
@@ -282,7 +231,8 @@ fn restore_vectors(fpstate: u64) -> Result<()> {
             header.copy_from_slice(&area.0[512..520]);
             let mut wanted = [0; 8];
             wanted.copy_from_slice(&area.0[SOFTWARE + 8..SOFTWARE + 16]);
-            let kept = u64::from_le_bytes(header) & features() & u64::from_le_bytes(wanted);
+            let kept =
+                u64::from_le_bytes(header) & vectors::features() & u64::from_le_bytes(wanted);
             area.0[512..520].copy_from_slice(&kept.to_le_bytes());
             area.0[520..576].fill(0);
         } else {
@@ -293,10 +243,5 @@ fn restore_vectors(fpstate: u64) -> Result<()> {
         let valid_mxcsr = get32(&area, 24) & 0xffff;
         put32(&mut area, 24, valid_mxcsr);
     }
-    // SAFETY: aligned and as large as any area.
-    if unsafe { entry::restore_vectors(area.0.as_ptr(), features()) } {
-        Ok(())
-    } else {
-        Err(Errno::EINVAL)
-    }
+    if vectors::restore(&area, vectors::features()) { Ok(()) } else { Err(Errno::EINVAL) }
 }

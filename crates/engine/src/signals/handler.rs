@@ -15,6 +15,7 @@ use crate::cache::{self, Saved};
 use crate::context::{Context, ExitKind, Registers};
 use crate::entry::{self, Region, target};
 use crate::sys;
+use crate::vectors;
 use core::arch::asm;
 use core::sync::atomic::Ordering;
 use iced_x86::{Decoder, DecoderOptions, Register};
@@ -95,6 +96,9 @@ fn clear_alignment_check() {
 pub extern "C" fn retro_signal_handler(signal: u32, info: &SigInfo, frame: &mut UserContext) {
     clear_alignment_check();
     let context = current_context();
+    if vectors::features() & vectors::TILE_DATA != 0 {
+        context.signals.has_tiles |= super::frame::has_tiles(frame);
+    }
     let synchronous = info.code() > 0 && OWNED & set_of(signal) != 0 && signal != KICK_SIGNAL;
     if synchronous {
         fault(context, signal, info, frame)
@@ -135,7 +139,7 @@ fn fault(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserCon
         frame.registers[index::FLAGS] |= TRAP_FLAG;
         return;
     }
-    if signal == c::SIGTRAP && info.code() == c::TRAP_TRACE as i32 {
+    if signal == c::SIGTRAP && is_trap_flag(info, frame) {
         if core::mem::take(&mut context.unaligned) {
             frame.registers[index::FLAGS] |= ALIGNMENT_CHECK;
             if context.stepping == 0 {
@@ -195,6 +199,18 @@ fn fault(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserCon
     };
     context.signals.fault_cache_pc = pc;
     enter_engine(context, ExitKind::Fault, frame);
+}
+
+/// Whether a trap is that of the trap flag. Virtual machines now and then lose the bit that tells it from an `int1`; outside of
+/// the guest's code there is none of those.
+fn is_trap_flag(info: &SigInfo, frame: &UserContext) -> bool {
+    const DEBUG: u64 = 1;
+    let pc = frame.registers[index::RIP];
+    if info.code() == c::TRAP_TRACE as i32 {
+        return true;
+    }
+    let int1 = || cache::contains(pc - 1) && (is_int1(pc) || is_int1(pc - 1));
+    frame.registers[index::TRAP] == DEBUG && !int1()
 }
 
 /// Whether an `int1`, maybe with prefixes, stands at a cache address.
@@ -336,13 +352,16 @@ fn starts_over(context: &Context, address: u64, pc: u64) -> bool {
 /// A fault in the engine's own code is never shown to the guest as its own.
 fn engine_error(context: &Context, signal: u32, info: &SigInfo, frame: &UserContext) -> ! {
     sys::complain(format_args!(
-        "internal error: signal {signal} at {:#x}, address {:#x}, guest pc {:#x}, exit {} ({}); \
+        "internal error: signal {signal} ({}, trap {}) at {:#x}, address {:#x}, guest pc {:#x}, exit {} ({}), stepping {}; \
          please report this",
+        info.code(),
+        frame.registers[index::TRAP],
         frame.registers[index::RIP],
         info.address(),
         context.registers.rip,
         context.exit_kind,
         context.exit_index,
+        context.stepping,
     ));
     sys::exit_group(125)
 }

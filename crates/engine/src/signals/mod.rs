@@ -274,6 +274,8 @@ pub struct ThreadSignals {
     pub arrivals: u32,
     /// How often in a row a store to a page that nobody protects any more has been tried again.
     pub retries: u32,
+    /// Whether the kernel keeps AMX's tiles for this thread: from its first use of one.
+    pub has_tiles: bool,
 }
 
 impl ThreadSignals {
@@ -289,6 +291,7 @@ impl ThreadSignals {
             alternate: AlternateStack::DISABLED,
             arrivals: 0,
             retries: 0,
+            has_tiles: false,
         }
     }
 

@@ -15,9 +15,10 @@ use crate::lock::{Guard, Lock};
 use crate::record;
 use crate::signals::{self, AlternateStack, Handlers};
 use crate::sys::{self, Errno, Result};
-use crate::{entry, threads};
+use crate::{entry, threads, vectors};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use linux_raw_sys::auxvec as aux;
 use linux_raw_sys::general as c;
 use retro_abi::config::{Config, Policy};
 
@@ -447,8 +448,26 @@ pub fn arch_prctl(context: &mut Context, args: &Args) -> Outcome {
             }
         }
         code if code >> 12 == 5 => Errno::EINVAL.into(),
+        arch::REQ_XCOMP_PERM => request_state(context, args),
         _ => pass(c::__NR_arch_prctl, args),
     }
+}
+
+/// Asks for state that frames then hold, too: the kernel refuses it while an alternate stack is too small, and knows only those of the
+/// engine.
+fn request_state(context: &Context, args: &Args) -> Outcome {
+    let asks_for_tiles = args[1] == vectors::TILE_DATA.trailing_zeros() as u64;
+    let frame = fixed().program.auxiliary(aux::AT_MINSIGSTKSZ);
+    // The running thread's own context may be the newer one.
+    let own = context.signals.alternate.size;
+    let others = threads::smallest_alternate_stack();
+    let too_small = |size: u64| size != 0 && size < frame;
+    if asks_for_tiles && (too_small(own) || others.is_some_and(too_small)) {
+        return Errno::ENOSPC.into();
+    }
+    let outcome = pass(c::__NR_arch_prctl, args);
+    vectors::permissions_changed();
+    outcome
 }
 
 /// `prctl`

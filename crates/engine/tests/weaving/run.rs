@@ -17,7 +17,8 @@ use retro_engine::translate::address::Segment;
 use std::collections::BTreeSet;
 
 /// Flags that the rest of a block needs in front of each instruction, by a definition as simple as possible. AF
-/// is left out: manuals do not define it where processors do.
+/// is left out: manuals do not define it where processors do. So are flags that an instruction before has left
+/// undefined, since processors differ in them.
 pub fn needed_flags(guest: &[Instruction]) -> Vec<u32> {
     let mut needed = vec![ARITHMETIC & !RflagsBits::AF];
     for instruction in guest.iter().rev() {
@@ -32,6 +33,13 @@ pub fn needed_flags(guest: &[Instruction]) -> Vec<u32> {
         needed.push((kept | instruction.rflags_read()) & ARITHMETIC & !RflagsBits::AF);
     }
     needed.reverse();
+    let mut undefined = 0;
+    for (instruction, needed) in guest.iter().zip(&mut needed[1..]) {
+        let defined =
+            instruction.rflags_written() | instruction.rflags_cleared() | instruction.rflags_set();
+        undefined = undefined & !defined | instruction.rflags_undefined();
+        *needed &= !undefined;
+    }
     needed
 }
 

@@ -162,10 +162,14 @@ impl Weaver {
         }
     }
 
+    /// Flags behind the present instruction that anybody may look at.
+    pub(super) fn observed_behind(&self) -> u32 {
+        if self.settings.precise { ARITHMETIC } else { self.live[self.index + 1] }
+    }
+
     /// In front of the guest's own instruction: flags that it reads or keeps must be right.
     pub(super) fn before_own(&mut self, out: &mut Emitter, guest: &Instruction) {
-        let after = if self.settings.precise { ARITHMETIC } else { self.live[self.index + 1] };
-        let kept = if modifies(guest) { after & !overwritten(guest) } else { 0 };
+        let kept = if modifies(guest) { self.observed_behind() & !overwritten(guest) } else { 0 };
         if (read(guest) | kept) & self.wrong != 0 {
             self.restore_flags(out);
         }

@@ -196,7 +196,9 @@ impl Weaver {
         };
         // Computed in a register, flags would have changed already where the store can still fault.
         let modified = guest.rflags_modified() & ARITHMETIC;
-        let at_once = self.settings.precise && modified != 0 && overwritten(guest) != ARITHMETIC;
+        let at_once = self.settings.precise && modified != 0 && overwritten(guest) != ARITHMETIC
+            // On a register, flags that the manual leaves undefined may come out otherwise than on memory.
+            || guest.rflags_undefined() & self.observed_behind() != 0;
         match guest.mnemonic() {
             Add | Sub | And | Or | Xor | Inc | Dec | Neg | Not if guest.has_lock_prefix() => {
                 Form::LockedModify(len)
