@@ -270,6 +270,7 @@ guests! {
     insn_stack
     insn_string_fault
     insn_strings
+    insn_strings_model
     insn_time
     insn_x87
     insn_x87_intervals

@@ -56,14 +56,15 @@ pub fn instruction(context: &mut Context) {
         context.registers.rip = next;
         return replay::nondeterministic(context);
     }
-    if class != Class::SaveX87 {
+    let touches_memory = !matches!(class, Class::Nondeterministic(_));
+    if class != Class::SaveX87 && touches_memory {
         record::access::before_emulated(context, &decoded);
     }
     context.registers.rip = next;
     let done = execute(context, &decoded);
     if class == Class::SaveX87 {
         record::access::stored_image(context, &decoded);
-    } else {
+    } else if touches_memory {
         record::access::after_emulated();
     }
     let stop = match done {

@@ -251,6 +251,17 @@ fn first_difference(left: &[u8], right: &[u8], mut at: usize) -> Option<usize> {
         word.copy_from_slice(&bytes[at..at + 8]);
         u64::from_le_bytes(word)
     };
+    // Many words at once: long equal stretches are the rule.
+    const BLOCK: usize = 64;
+    while at + BLOCK <= left.len() {
+        let (ours, theirs) = (&left[at..at + BLOCK], &right[at..at + BLOCK]);
+        let differ =
+            (0..BLOCK).step_by(8).fold(0, |any, i| any | (word(ours, i) ^ word(theirs, i)));
+        if differ != 0 {
+            break;
+        }
+        at += BLOCK;
+    }
     while at + 8 <= left.len() {
         let difference = word(left, at) ^ word(right, at);
         if difference != 0 {

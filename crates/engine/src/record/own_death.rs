@@ -7,14 +7,14 @@
 use super::Recorder;
 use crate::context::Context;
 use crate::signals;
-use crate::sys;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as c;
 use retro_abi::channel::ended;
 
 /// The signal that a system call sends to the process itself, if it does.
 fn sent_to_itself(context: &Context, number: u64, args: &[u64; 6]) -> Option<u32> {
-    let (process, thread) = (sys::getpid() as u32, context.tid());
+    // Asked of the context: this is part of every system call.
+    let (process, thread) = (context.thread.pid.load(Ordering::Relaxed) as u32, context.tid());
     let [first, second, third, ..] = args.map(|arg| arg as u32);
     let (is_own, signal) = match number as u32 {
         c::__NR_kill | c::__NR_rt_sigqueueinfo => (first == process, second),

@@ -16,6 +16,7 @@ use retro_abi::layout::PAGE;
 
 const DIRECTION: u64 = 0x400;
 const PIECE: usize = 4096;
+const SHORT_PIECE: usize = 256;
 
 /// What an instruction does.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -111,7 +112,13 @@ pub fn execute(context: &mut Context, guest: &Instruction, site: &Site) -> bool 
     if let Some(fault) = work.misaligned(context) {
         return fail(context, site, fault, &before);
     }
-    match work.run(context, one_by_one) {
+    // Most strings are short, and large buffers take time to clear.
+    let len = work.elements(context).saturating_mul(work.width);
+    let done = match len <= SHORT_PIECE as u64 {
+        true => work.run::<SHORT_PIECE>(context, one_by_one),
+        false => work.run::<PIECE>(context, one_by_one),
+    };
+    match done {
         Ok(Left::Nothing) => true,
         Ok(Left::More) => {
             context.trap_armed = false;
@@ -161,12 +168,17 @@ impl Work {
         let misaligned = odd(self.uses_source(), self.source(context))
             || odd(self.uses_destination(), self.destination(context));
         let checked = context.registers.rflags & ALIGNMENT_CHECK != 0;
-        let works = context.registers.get(Gpr::Rcx) & self.mask() != 0;
+        let works = self.elements(context) != 0;
         (checked && works && misaligned).then(Fault::alignment)
     }
 
     fn mask(&self) -> u64 {
         if self.narrow { 0xffff_ffff } else { u64::MAX }
+    }
+
+    /// Elements that are left.
+    fn elements(&self, context: &Context) -> u64 {
+        context.registers.get(Gpr::Rcx) & self.mask()
     }
 
     fn source(&self, context: &Context) -> u64 {
@@ -200,13 +212,19 @@ impl Work {
     }
 
     /// Elements that can be done at once: all in one page on either side, none overlapping what it produces.
-    fn piece(&self, context: &Context) -> u64 {
-        let left = context.registers.get(Gpr::Rcx) & self.mask();
-        if self.backwards {
-            return 1;
-        }
-        let in_page = |address: u64| ((PAGE - address % PAGE) / self.width).max(1);
-        let mut count = left.min(PIECE as u64 / self.width);
+    fn piece(&self, context: &Context, room: usize) -> u64 {
+        let left = self.elements(context);
+        let in_page = |address: u64| {
+            let bytes = match self.backwards {
+                // The element at `address` and those below it.
+                true => address % PAGE + self.width,
+                false => PAGE - address % PAGE,
+            };
+            // An element that crosses a border goes alone.
+            let crosses = address % PAGE + self.width > PAGE;
+            if crosses { 1 } else { (bytes / self.width).max(1) }
+        };
+        let mut count = left.min(room as u64 / self.width);
         if self.uses_source() {
             count = count.min(in_page(self.source(context)));
         }
@@ -214,7 +232,11 @@ impl Work {
             count = count.min(in_page(self.destination(context)));
         }
         if self.action == Action::Move {
-            let distance = self.destination(context).wrapping_sub(self.source(context));
+            let (source, destination) = (self.source(context), self.destination(context));
+            let distance = match self.backwards {
+                true => source.wrapping_sub(destination),
+                false => destination.wrapping_sub(source),
+            };
             if distance < count * self.width {
                 count = (distance / self.width).max(1);
             }
@@ -222,32 +244,44 @@ impl Work {
         count
     }
 
-    fn run(&self, context: &mut Context, one_by_one: bool) -> Result<Left, Failed> {
+    /// Where a piece begins in memory whose first element, in the order of work, is at `address`.
+    fn start_of(&self, address: u64, count: u64) -> u64 {
+        if self.backwards { address.wrapping_sub((count - 1) * self.width) } else { address }
+    }
+
+    fn run<const PIECE: usize>(
+        &self,
+        context: &mut Context,
+        one_by_one: bool,
+    ) -> Result<Left, Failed> {
         let mut done = false;
         let mut buffer = [0u8; PIECE];
-        while context.registers.get(Gpr::Rcx) & self.mask() != 0 {
+        while self.elements(context) != 0 {
             if one_by_one && core::mem::replace(&mut done, true) {
                 return Ok(Left::More);
             }
-            let count = if one_by_one { 1 } else { self.piece(context) };
+            let count = if one_by_one { 1 } else { self.piece(context, PIECE) };
+            let source = self.start_of(self.source(context), count);
+            let destination = self.start_of(self.destination(context), count);
             let bytes = &mut buffer[..(count * self.width) as usize];
             match self.action {
                 Action::Move => {
-                    self.load(self.source(context), bytes)?;
-                    self.store(self.destination(context), bytes)?;
+                    self.load(source, bytes)?;
+                    self.store(destination, bytes)?;
                     self.advance(context, count);
                 }
                 Action::Store => {
                     let value = context.registers.get(Gpr::Rax).to_le_bytes();
                     fill(bytes, &value[..self.width as usize]);
-                    self.store(self.destination(context), bytes)?;
+                    self.store(destination, bytes)?;
                     self.advance(context, count);
                 }
                 Action::Load => {
-                    self.load(self.source(context), bytes)?;
-                    let mut value = context.registers.get(Gpr::Rax).to_le_bytes();
+                    self.load(source, bytes)?;
                     let width = self.width as usize;
-                    value[..width].copy_from_slice(&bytes[bytes.len() - width..]);
+                    let last = if self.backwards { 0 } else { bytes.len() - width };
+                    let mut value = context.registers.get(Gpr::Rax).to_le_bytes();
+                    value[..width].copy_from_slice(&bytes[last..last + width]);
                     if width == 4 {
                         value[4..].fill(0);
                     }
@@ -255,7 +289,13 @@ impl Work {
                     self.advance(context, count);
                 }
                 Action::Compare | Action::Scan => {
-                    if self.compare(context, bytes)? {
+                    if self.action == Action::Compare {
+                        self.load(source, bytes)?;
+                    } else {
+                        let value = context.registers.get(Gpr::Rax).to_le_bytes();
+                        fill(bytes, &value[..self.width as usize]);
+                    }
+                    if self.compare::<PIECE>(context, bytes, destination)? {
                         break;
                     }
                 }
@@ -264,32 +304,36 @@ impl Work {
         Ok(Left::Nothing)
     }
 
-    /// Compares the elements that fit into `left`, up to one that ends the instruction; says whether there is one.
-    fn compare(&self, context: &mut Context, left: &mut [u8]) -> Result<bool, Failed> {
+    /// Compares elements with those at an address, up to one that ends the instruction; says whether there is one.
+    fn compare<const PIECE: usize>(
+        &self,
+        context: &mut Context,
+        left: &[u8],
+        address: u64,
+    ) -> Result<bool, Failed> {
         let width = self.width as usize;
         let count = left.len() / width;
         let mut right = [0u8; PIECE];
         let right = &mut right[..left.len()];
-        if self.action == Action::Compare {
-            self.load(self.source(context), left)?;
-        } else {
-            let value = context.registers.get(Gpr::Rax).to_le_bytes();
-            fill(left, &value[..width]);
-        }
-        self.load(self.destination(context), right)?;
-        let stops = (0..count).find(|&i| {
-            let at = i * width..(i + 1) * width;
-            (left[at.clone()] == right[at]) != self.while_equal
-        });
-        let done = stops.map_or(count, |i| i + 1);
-        let last = (done - 1) * width..done * width;
+        self.load(address, right)?;
+        let stops = match self.backwards {
+            true => (0..count).rev().find(|&element| {
+                let at = element * width..(element + 1) * width;
+                (left[at.clone()] == right[at]) != self.while_equal
+            }),
+            false if self.while_equal => {
+                super::first_difference(left, right, 0).map(|at| at / width)
+            }
+            false => first_equal(left, right, width),
+        };
+        let last = stops.unwrap_or(if self.backwards { 0 } else { count - 1 });
+        let done = if self.backwards { count - last } else { last + 1 };
         let number = |bytes: &[u8]| {
             let mut all = [0u8; 8];
-            all[..width].copy_from_slice(bytes);
+            all[..width].copy_from_slice(&bytes[last * width..(last + 1) * width]);
             u64::from_le_bytes(all)
         };
-        let flags =
-            compare_flags(number(&left[last.clone()]), number(&right[last]), self.width * 8);
+        let flags = compare_flags(number(left), number(right), self.width * 8);
         context.registers.rflags = context.registers.rflags & !0x8d5 | flags;
         self.advance(context, done as u64);
         Ok(stops.is_some())
@@ -297,16 +341,14 @@ impl Work {
 
     /// Loads through the shadow: mends it, then takes what is there.
     fn load(&self, address: u64, bytes: &mut [u8]) -> Result<(), Failed> {
-        let got = guest::read_partial(address, bytes);
-        if got < bytes.len() {
-            return Err(Failed);
+        guest::read(address, bytes).map_err(|_| Failed)?;
+        let covered = shadow::covers(address, address + bytes.len() as u64);
+        if covered
+            && super::first_difference(bytes, shadow::bytes(address, bytes.len()), 0).is_some()
+        {
+            with(|recorder| recorder.mend(self.time, address, bytes.len() as u64));
+            bytes.copy_from_slice(shadow::bytes(address, bytes.len()));
         }
-        with(|recorder| {
-            recorder.mend(self.time, address, bytes.len() as u64);
-            if shadow::covers(address, address + bytes.len() as u64) {
-                bytes.copy_from_slice(shadow::bytes(address, bytes.len()));
-            }
-        });
         Ok(())
     }
 
@@ -327,6 +369,31 @@ impl Work {
         }
         Ok(())
     }
+}
+
+/// The first element that is the same in two equally long strings.
+fn first_equal(left: &[u8], right: &[u8], width: usize) -> Option<usize> {
+    let same = |(a, b): (&[u8], &[u8])| a == b;
+    let from = if width == 1 { words_without_equal_bytes(left, right) } else { 0 };
+    let elements = left[from..].chunks_exact(width).zip(right[from..].chunks_exact(width));
+    elements.into_iter().position(same).map(|element| from / width + element)
+}
+
+/// How many bytes at the start of two strings surely differ, in steps of a word.
+fn words_without_equal_bytes(left: &[u8], right: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let word = |bytes: &[u8]| {
+        let mut word = [0; 8];
+        word.copy_from_slice(bytes);
+        u64::from_le_bytes(word)
+    };
+    let words = left.chunks_exact(8).zip(right.chunks_exact(8));
+    // A byte of the difference that is zero borrows from its highest bit.
+    let different = words
+        .map(|(a, b)| word(a) ^ word(b))
+        .take_while(|difference| difference.wrapping_sub(ONES) & !difference & HIGH == 0);
+    8 * different.count()
 }
 
 /// Repeats an element of one, two, four or eight bytes.
@@ -361,4 +428,28 @@ fn compare_flags(left: u64, right: u64, bits: u64) -> u64 {
     let negative = (result & sign != 0) as u64;
     let overflow = ((left ^ right) & (left ^ result) & sign != 0) as u64;
     carry | parity << 2 | adjust << 4 | zero << 6 | negative << 7 | overflow << 11
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+
+    #[test]
+    fn equal_elements_are_found() {
+        for width in [1, 2, 4, 8] {
+            for len in [width, 3 * width, 64, 200 - 200 % width] {
+                let left = std::vec![0x5au8; len];
+                let right = std::vec![0xa5u8; len];
+                assert_eq!(first_equal(&left, &right, width), None);
+                for element in 0..len / width {
+                    let mut right = right.clone();
+                    right[element * width..].fill(0x5a);
+                    assert_eq!(first_equal(&left, &right, width), Some(element));
+                }
+            }
+        }
+        // A byte that differs by one from its neighbour's zero is no zero.
+        assert_eq!(first_equal(&[0, 1, 9, 9, 9, 9, 9, 9], &[1, 1, 0, 0, 0, 0, 0, 0], 1), Some(1));
+    }
 }

@@ -348,7 +348,7 @@ pub fn mlockall(args: &Args) -> Outcome {
     }
     if args[0] & MCL_CURRENT != 0 {
         let engine = engine();
-        for mapping in engine.space.mappings().iter().filter(|m| m.backing != Backing::Stack) {
+        for mapping in engine.space.mappings().filter(|m| m.backing != Backing::Stack) {
             let args = [mapping.start, mapping.end - mapping.start, 0, 0, 0, 0];
             // SAFETY: locks guest memory.
             let locked = sys::check(unsafe { sys::syscall(c::__NR_mlock, args) });

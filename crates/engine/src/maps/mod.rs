@@ -6,8 +6,10 @@
 //!
 //! Invariants: mappings are sorted, disjoint, page-aligned and below `GUEST_LIMIT`.
 
-use alloc::vec::Vec;
+mod list;
+
 use linux_raw_sys::general::{PROT_EXEC, PROT_WRITE};
+use list::{MappingList, Place};
 use retro_abi::layout::{GUEST_END, GUEST_LIMIT, GUEST_MIN, MODULES_END, MODULES_START, PAGE};
 
 /// Where the heap (`brk`) begins: above what AddressSanitizer reserves for its shadow.
@@ -62,6 +64,14 @@ impl Mapping {
         self.prot & PROT_WRITE != 0
     }
 
+    /// Whether it and the one behind it are one.
+    fn joins(&self, next: &Mapping) -> bool {
+        self.end == next.start
+            && self.prot == next.prot
+            && self.backing == next.backing
+            && matches!(self.backing, Backing::Anonymous | Backing::Heap)
+    }
+
     /// Whether its bytes can change without a write through this mapping.
     pub fn shared(&self) -> bool {
         matches!(self.backing, Backing::Shared | Backing::SharedSegment)
@@ -71,16 +81,23 @@ impl Mapping {
 /// The address space.
 #[derive(Debug)]
 pub struct AddressSpace {
-    mappings: Vec<Mapping>,
+    mappings: MappingList,
     /// Top of the area for ordinary mappings: below the stack's reserve.
     mmap_top: u64,
+    total: u64,
+    total_data: u64,
 }
 
 impl AddressSpace {
     /// An empty address space with a reserve for a stack of `stack_limit` bytes.
     pub fn new(stack_limit: u64) -> AddressSpace {
         let reserve = stack_limit.clamp(128 << 20, 1 << 40).next_multiple_of(PAGE) + (16 << 20);
-        AddressSpace { mappings: Vec::with_capacity(256), mmap_top: STACK_TOP - reserve }
+        AddressSpace {
+            mappings: MappingList::default(),
+            mmap_top: STACK_TOP - reserve,
+            total: 0,
+            total_data: 0,
+        }
     }
 
     /// Lowest address the stack may reach.
@@ -89,38 +106,28 @@ impl AddressSpace {
     }
 
     /// All mappings, in order.
-    pub fn mappings(&self) -> &[Mapping] {
-        &self.mappings
+    pub fn mappings(&self) -> impl Iterator<Item = &Mapping> {
+        self.mappings.iter()
     }
 
     /// Bytes mapped; the stack's reserve is not, only what the kernel has grown it to, which is small.
     pub fn total(&self) -> u64 {
-        let counted = self.mappings.iter().filter(|m| m.backing != Backing::Stack);
-        counted.map(|m| m.end - m.start).sum()
+        self.total
     }
 
     /// Bytes of private writable memory, which count as data.
     pub fn total_data(&self) -> u64 {
-        let counted = self
-            .mappings
-            .iter()
-            .filter(|m| m.writable() && !m.shared() && m.backing != Backing::Stack);
-        counted.map(|m| m.end - m.start).sum()
-    }
-
-    /// Index of the first mapping that ends above `address`.
-    fn first_above(&self, address: u64) -> usize {
-        self.mappings.partition_point(|m| m.end <= address)
+        self.total_data
     }
 
     /// The mapping that holds an address.
     pub fn find(&self, address: u64) -> Option<&Mapping> {
-        self.mappings.get(self.first_above(address)).filter(|m| m.start <= address)
+        self.mappings.get(self.mappings.first_above(address)).filter(|m| m.start <= address)
     }
 
     /// Mappings that overlap a range.
     pub fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &Mapping> {
-        self.mappings[self.first_above(start)..].iter().take_while(move |m| m.start < end)
+        self.mappings.iter_above(start).take_while(move |m| m.start < end)
     }
 
     /// Whether nothing is mapped in a range.
@@ -132,64 +139,87 @@ impl AddressSpace {
     pub fn insert(&mut self, mapping: Mapping) {
         debug_assert!(mapping.start < mapping.end && mapping.end <= GUEST_LIMIT);
         self.remove(mapping.start, mapping.end);
-        let at = self.first_above(mapping.start);
+        let at = self.mappings.first_above(mapping.start);
         self.mappings.insert(at, mapping);
-        self.merge_around(at);
+        self.count(&mapping, u64::wrapping_add);
+        self.join_with_next(mapping.start);
+        self.join_with_previous(mapping.start);
     }
 
-    /// Joins a mapping with equal neighbours, so that the list stays short.
-    fn merge_around(&mut self, at: usize) {
-        let joins = |a: &Mapping, b: &Mapping| {
-            a.end == b.start
-                && a.prot == b.prot
-                && a.backing == b.backing
-                && matches!(a.backing, Backing::Anonymous | Backing::Heap)
-        };
-        if at + 1 < self.mappings.len() && joins(&self.mappings[at], &self.mappings[at + 1]) {
-            self.mappings[at].end = self.mappings[at + 1].end;
-            self.mappings.remove(at + 1);
+    /// Adds a mapping to the totals, or takes it away.
+    fn count(&mut self, mapping: &Mapping, change: fn(u64, u64) -> u64) {
+        if mapping.backing == Backing::Stack {
+            return;
         }
-        if at > 0 && joins(&self.mappings[at - 1], &self.mappings[at]) {
-            self.mappings[at - 1].end = self.mappings[at].end;
-            self.mappings.remove(at);
+        let len = mapping.end - mapping.start;
+        self.total = change(self.total, len);
+        if mapping.writable() && !mapping.shared() {
+            self.total_data = change(self.total_data, len);
         }
     }
 
-    /// Splits mappings so that one begins at `address`, if it is mapped.
-    fn split_at(&mut self, address: u64) {
-        let at = self.first_above(address);
-        if let Some(found) = self.mappings.get_mut(at)
+    /// Joins the mapping that holds an address with its neighbours if they are equal, so that the list stays short.
+    fn join_with_next(&mut self, address: u64) {
+        let at = self.mappings.first_above(address);
+        let next = self.mappings.after(at);
+        if let (Some(&lower), Some(&upper)) = (self.mappings.get(at), self.mappings.get(next))
+            && lower.joins(&upper)
+        {
+            self.mappings.remove(next);
+            self.mappings.set(at, Mapping { end: upper.end, ..lower });
+        }
+    }
+
+    fn join_with_previous(&mut self, address: u64) {
+        let at = self.mappings.first_above(address);
+        if let Some(before) = self.mappings.before(at)
+            && let Some(start) = self.mappings.get(before).map(|m| m.start)
+        {
+            self.join_with_next(start);
+        }
+    }
+
+    /// Splits mappings so that one begins at `address`, if it is mapped; says where what lies above begins.
+    fn split_at(&mut self, address: u64) -> Place {
+        let at = self.mappings.first_above(address);
+        if let Some(&found) = self.mappings.get(at)
             && found.start < address
         {
-            let upper = Mapping { start: address, ..*found };
-            found.end = address;
-            self.mappings.insert(at + 1, upper);
+            self.mappings.set(at, Mapping { end: address, ..found });
+            let behind = self.mappings.after(at);
+            self.mappings.insert(behind, Mapping { start: address, ..found });
         }
+        self.mappings.first_above(address)
     }
 
     /// Removes everything in a range.
     pub fn remove(&mut self, start: u64, end: u64) {
-        self.split_at(start);
         self.split_at(end);
-        let first = self.first_above(start);
-        let last = self.mappings.partition_point(|m| m.start < end);
-        self.mappings.drain(first..last.max(first));
+        loop {
+            let at = self.split_at(start);
+            let Some(&found) = self.mappings.get(at).filter(|m| m.start < end) else { return };
+            self.mappings.remove(at);
+            self.count(&found, u64::wrapping_sub);
+        }
     }
 
     /// Changes the rights of everything in a range.
     pub fn protect(&mut self, start: u64, end: u64, prot: u32) {
-        self.split_at(start);
         self.split_at(end);
-        let first = self.first_above(start);
-        let last = self.mappings.partition_point(|m| m.start < end).max(first);
-        for mapping in &mut self.mappings[first..last] {
-            mapping.prot = prot;
+        let mut at = self.split_at(start);
+        while let Some(&found) = self.mappings.get(at).filter(|m| m.start < end) {
+            self.count(&found, u64::wrapping_sub);
+            let changed = Mapping { prot, ..found };
+            self.mappings.set(at, changed);
+            self.count(&changed, u64::wrapping_add);
+            // Backwards, so that what is left to do stays where it is.
+            self.join_with_previous(changed.start);
+            at = self.mappings.first_above(found.end);
         }
-        // Join from the back, so that indices stay valid.
-        for at in (first.saturating_sub(1)..last).rev() {
-            if at < self.mappings.len() {
-                self.merge_around(at);
-            }
+        if let Some(last) = self.mappings.before(at)
+            && let Some(start) = self.mappings.get(last).map(|m| m.start)
+        {
+            self.join_with_next(start);
         }
     }
 
@@ -210,11 +240,11 @@ impl AddressSpace {
 
     fn lowest_gap(&self, from: u64, to: u64, len: u64) -> Option<u64> {
         let mut start = from;
-        for mapping in self.overlapping(from, to) {
-            if mapping.start.saturating_sub(start) >= len {
+        for (used, end) in self.mappings.used_above(from, len).take_while(|&(used, _)| used < to) {
+            if used.saturating_sub(start) >= len {
                 return Some(start);
             }
-            start = start.max(mapping.end);
+            start = start.max(end);
         }
         (start.checked_add(len)? <= to).then_some(start)
     }
@@ -227,14 +257,13 @@ impl AddressSpace {
             (start >= low).then_some(start)
         };
         let mut top = self.mmap_top;
-        let below_top = self.mappings.partition_point(|m| m.start < top);
-        for mapping in self.mappings[..below_top].iter().rev() {
-            if mapping.end < top
-                && let Some(start) = fit(mapping.end.max(MODULES_END), top)
+        for (used, end) in self.mappings.used_below(top, len) {
+            if end < top
+                && let Some(start) = fit(end.max(MODULES_END), top)
             {
                 return Some(start);
             }
-            top = top.min(mapping.start);
+            top = top.min(used);
         }
         fit(MODULES_END, top)
     }
@@ -245,13 +274,14 @@ mod tests {
     extern crate std;
     use super::*;
     use std::vec;
+    use std::vec::Vec;
 
     fn map(start: u64, end: u64, prot: u32) -> Mapping {
         Mapping { start: start * PAGE, end: end * PAGE, prot, backing: Backing::Anonymous }
     }
 
     fn pages(space: &AddressSpace) -> Vec<(u64, u64, u32)> {
-        space.mappings().iter().map(|m| (m.start / PAGE, m.end / PAGE, m.prot)).collect()
+        space.mappings().map(|m| (m.start / PAGE, m.end / PAGE, m.prot)).collect()
     }
 
     #[test]
@@ -300,7 +330,8 @@ mod tests {
                 let found = space.find((100 + page as u64) * PAGE).map_or(0, |m| m.prot);
                 assert_eq!(found, expected);
             }
-            assert!(space.mappings().windows(2).all(|w| w[0].end <= w[1].start));
+            let mappings: Vec<Mapping> = space.mappings().copied().collect();
+            assert!(mappings.windows(2).all(|w| w[0].end <= w[1].start));
         }
     }
 
@@ -320,5 +351,63 @@ mod tests {
         assert_eq!(module, MODULES_START);
         assert_eq!(space.place(HUGE_PAGE * 3).unwrap() % HUGE_PAGE, 0);
         assert_eq!(space.place(GUEST_END), None);
+    }
+
+    /// Thousands of mappings, so that there are many chunks: totals and places are those of a plain list.
+    #[test]
+    fn many_mappings_agree_with_a_plain_list() {
+        let mut space = AddressSpace::new(8 << 20);
+        let mut plain: Vec<Mapping> = Vec::new();
+        let top = space.stack_floor();
+        let mut seed = 11u64;
+        let mut random = |below: u64| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (seed >> 33) % below
+        };
+        for round in 0..6000 {
+            let len = (1 + random(4)) * PAGE;
+            let place = space.place(len);
+            assert_eq!(place, highest_gap(&plain, top, len), "round {round}");
+            let start = match random(4) {
+                0 => top - (1 + random(9000)) * PAGE,
+                _ => place.unwrap(),
+            };
+            let end = (start + len).min(top);
+            // Rights that differ, so that neighbours are not joined.
+            let prot = [1, 3][round % 2];
+            plain.retain(|m| m.end <= start || m.start >= end || m.start < start || m.end > end);
+            let cut: Vec<Mapping> = plain
+                .iter()
+                .flat_map(|m| {
+                    let below = Mapping { end: m.end.min(start), ..*m };
+                    let above = Mapping { start: m.start.max(end), ..*m };
+                    [below, above].into_iter().filter(|m| m.start < m.end)
+                })
+                .collect();
+            plain = cut;
+            if random(3) == 0 {
+                space.remove(start, end);
+            } else {
+                let mapping = Mapping { start, end, prot, backing: Backing::File };
+                space.insert(mapping);
+                plain.push(mapping);
+                plain.sort_by_key(|m| m.start);
+            }
+            assert_eq!(space.total(), plain.iter().map(|m| m.end - m.start).sum::<u64>());
+            let data = plain.iter().filter(|m| m.writable());
+            assert_eq!(space.total_data(), data.map(|m| m.end - m.start).sum::<u64>());
+        }
+        assert!(space.mappings().count() > 1000);
+        assert!(space.mappings().eq(plain.iter()));
+    }
+
+    fn highest_gap(sorted: &[Mapping], mut top: u64, len: u64) -> Option<u64> {
+        for mapping in sorted.iter().rev() {
+            if top - mapping.end >= len {
+                return Some(top - len);
+            }
+            top = mapping.start;
+        }
+        Some(top - len)
     }
 }
