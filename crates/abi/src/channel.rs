@@ -27,7 +27,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"retrochn");
 
 /// Version of this layout; recorder and engine come from one build, so a mismatch is a mix-up.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Size of a page.
 const PAGE: usize = 4096;
@@ -185,9 +185,6 @@ pub struct Counts {
     pub intervals: AtomicU64,
 }
 
-/// How many words the instructions of a process are counted in.
-pub const CLOCKS: usize = 4;
-
 /// Which kind of start a log has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -211,13 +208,12 @@ impl Origin {
 #[repr(C)]
 #[derive(Debug)]
 pub struct SlotHeader {
-    /// Emitted code counts up to zero here; the time is the sum of these and `deadline`, wrapping. There are
-    /// several, each used by some of the blocks, because adding to one word again and again is slow.
-    pub clocks: [AtomicU64; CLOCKS],
-    /// See [`SlotHeader::clocks`].
+    /// The time minus `deadline`, wrapping, as of the last exit of guest code, or the last step of a loop.
+    pub clock: AtomicU64,
+    /// See [`SlotHeader::clock`].
     pub deadline: AtomicU64,
-    /// Keeps the page of the clocks apart.
-    padding: [u64; 511 - CLOCKS],
+    /// Keeps the clock's page apart.
+    padding: [u64; 510],
     /// One of [`slot_state`].
     pub state: AtomicU32,
     /// Process id of its writer.
@@ -232,6 +228,11 @@ pub struct SlotHeader {
     pub ended: AtomicU32,
     /// Exit status or signal number.
     pub end_code: AtomicU32,
+    /// The thread that may be kicked ([`crate::kick`]), as the recorder sees its id, or 0: not one that waits in a system call, which
+    /// would be interrupted, nor one that executes another program, which a signal that it does not know would end.
+    pub kickable: AtomicI32,
+    /// Nonzero while the recorder is about to kick it: the thread waits for that before it becomes unkickable.
+    pub kicking: AtomicU32,
     /// Chunks of [`Stream::Main`].
     pub main: [Chunk; Stream::Main.chunks()],
     /// Chunks of [`Stream::Code`].
@@ -267,8 +268,6 @@ impl SlotHeader {
 
     /// Retired guest instructions so far.
     pub fn time(&self) -> u64 {
-        let deadline = self.deadline.load(Ordering::Relaxed);
-        let clocks = self.clocks.iter().map(|clock| clock.load(Ordering::Relaxed));
-        clocks.fold(deadline, u64::wrapping_add)
+        self.deadline.load(Ordering::Relaxed).wrapping_add(self.clock.load(Ordering::Relaxed))
     }
 }

@@ -10,6 +10,7 @@
 
 pub mod channel;
 pub mod config;
+pub mod kick;
 pub mod layout;
 pub mod log;
 pub mod memory_sum;

@@ -4,6 +4,7 @@
 //! when [`retro_dispatch`] returns, assembly puts them back and jumps to `enter_target`.
 
 use crate::cache::{self, CodeCache, Failure, How, Limit};
+use crate::clock;
 use crate::context::{Context, ExitKind, counter};
 use crate::guest_memory as guest;
 use crate::lock::{Guard, Lock};
@@ -154,10 +155,10 @@ pub fn add_counters(stats: &Stats, counters: &[u64; counter::COUNT]) {
 
 /// Entry from the border assembly.
 pub extern "C" fn retro_dispatch(context: &mut Context) {
-    if replay::active() {
-        replay::clock::take(context);
+    if clock::active() {
+        clock::take(context);
         dispatch(context);
-        replay::clock::give(context);
+        clock::give(context);
     } else {
         dispatch(context);
     }

@@ -12,6 +12,7 @@
 //! | [`emulate`] | instructions the engine executes itself |
 //! | [`syscalls`], [`maps`] | what the guest asks of the kernel, and its address space |
 //! | [`signals`], [`threads`] | signals at exact boundaries, threads and their memory |
+//! | [`clock`] | counting retired instructions |
 //! | [`vectors`] | vector and x87 state as the guest may see it |
 //! | [`sys`], [`lock`], [`memory`], [`arena`], [`table`], [`guest_memory`], [`code_map`] | foundations |
 //!
@@ -25,6 +26,7 @@ extern crate alloc;
 
 pub mod arena;
 pub mod cache;
+pub mod clock;
 pub mod code_map;
 pub mod context;
 pub mod dispatch;

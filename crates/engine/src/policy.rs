@@ -49,8 +49,11 @@ pub trait Policy: Events {
     /// Whether memory has a shadow that emitted code keeps (see [`crate::record::weave`]).
     const RECORDS: bool = false;
 
-    /// Whether blocks count themselves first and leave if that takes them past the deadline.
-    const COUNTS_FIRST: bool = false;
+    /// Whether blocks count themselves (see [`crate::clock`]).
+    const COUNTS: bool = false;
+
+    /// Whether a log tells what happens: what depends on the processor is not executed.
+    const REPLAYS: bool = false;
 
     /// At the start of a block, before its first guest instruction; `dead` may be destroyed.
     fn block_entry(&mut self, out: &mut Emitter, block: &Decoded, dead: Dead) {

@@ -161,8 +161,11 @@ pub unsafe fn start(stack: *const u64) -> ! {
     announce(&stack, &resolved.name);
     let entry_point = interpreter.as_ref().map_or(program.entry, |i| i.entry);
 
-    let cache = CodeCache::new(config.cache_kib.map(|kib| kib as u64 * 1024))
+    let mut cache = CodeCache::new(config.cache_kib.map(|kib| kib as u64 * 1024))
         .unwrap_or_else(|e| refuse(b"code cache", e));
+    if record::watching() {
+        cache.keep_clock(record::process::keeping());
+    }
     let stats = config.stats.and_then(map_stats);
     let environment = stack.environment;
     let fixed = Fixed {
@@ -192,6 +195,7 @@ pub unsafe fn start(stack: *const u64) -> ! {
     let context =
         if record::watching() { record::process::begin_first_thread(context) } else { context };
     signals::set_mask(context, mask);
+    crate::clock::ready(context);
     // SAFETY: GS points behind the context; the initial stack is not used again.
     unsafe { entry::start() }
 }

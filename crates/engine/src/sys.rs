@@ -314,10 +314,10 @@ pub fn futex_wait(word: &core::sync::atomic::AtomicU32, expected: u32) {
     let _ = call!(__NR_futex, word.as_ptr(), op, expected, 0);
 }
 
-/// The same, for so many seconds at most.
-pub fn futex_wait_for(word: &core::sync::atomic::AtomicU32, expected: u32, seconds: u64) {
+/// The same, for so many nanoseconds at most.
+pub fn futex_wait_for(word: &core::sync::atomic::AtomicU32, expected: u32, nanoseconds: u64) {
     let op = c::FUTEX_WAIT | c::FUTEX_PRIVATE_FLAG;
-    let timeout = [seconds, 0];
+    let timeout = [nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000];
     let _ = call!(__NR_futex, word.as_ptr(), op, expected, timeout.as_ptr());
 }
 

@@ -42,6 +42,8 @@ pub struct ThreadState {
     pub pid: AtomicI32,
     /// Kernel thread id.
     pub tid: AtomicI32,
+    /// The same as the recorder sees it.
+    pub visible_tid: AtomicI32,
     /// Whether it is a process of its own that shares memory with its parent.
     pub borrows_memory: bool,
     /// Whether the kernel has cleared the engine's handlers in it.
@@ -134,6 +136,7 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
                 turn: AtomicU32::new(0),
                 pid: AtomicI32::new(0),
                 tid: AtomicI32::new(0),
+                visible_tid: AtomicI32::new(0),
                 borrows_memory: false,
                 reinstall_handlers: false,
                 handlers,
@@ -189,6 +192,7 @@ pub fn adopt(context: &mut Context) {
 fn set_ids(context: &Context) {
     context.thread.pid.store(sys::getpid(), Ordering::Relaxed);
     context.thread.tid.store(sys::gettid(), Ordering::Relaxed);
+    crate::record::kicks::note_ids(&context.thread.visible_tid);
 }
 
 /// First code of a new thread, on its own engine stack, with all signals blocked.
@@ -205,6 +209,7 @@ pub extern "C" fn retro_thread_start(context: &'static mut Context) -> ! {
     };
     signals::set_mask(context, context.signals.mask);
     context.exit_kind = crate::context::ExitKind::Continue as u32;
+    crate::clock::ready(context);
     // SAFETY: GS points behind the context; nothing on this stack is needed.
     unsafe { entry::start() }
 }

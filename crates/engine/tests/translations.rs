@@ -7,6 +7,7 @@
 //! | key | value |
 //! | --- | --- |
 //! | `pc` | guest address of the code |
+//! | `deadline` | a recording policy's blocks do not run past it |
 //! | `policy` | `run` (unless told otherwise), `count`, `record` or `replay` |
 //! | `checked`, `jump entry`, `careful` | `yes`: the fields of the request |
 //! | `precise` | `yes`: the setting of the weaver |
@@ -20,6 +21,8 @@
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, IntelFormatter, Register};
 use retro_abi::replay::{Access, access, detail};
+use retro_engine::clock::CURSOR_WORD;
+use retro_engine::clock::weave::Keeping;
 use retro_engine::context::{self, CLOCK, Gpr, JUMP_TABLE, slot, spill_offset};
 use retro_engine::entry::target;
 use retro_engine::gs_offset;
@@ -27,7 +30,6 @@ use retro_engine::policy::{Count, Policy, Run};
 use retro_engine::record::Record;
 use retro_engine::record::weave::{NO_REGISTER, Site};
 use retro_engine::replay::Replay;
-use retro_engine::replay::clock::CURSOR_WORD;
 use retro_engine::translate::address::Segment;
 use retro_engine::translate::emit::{Emitter, FLAGS_REGISTER};
 use retro_engine::translate::{MAX_INSTRUCTIONS, NOT_INTACT, Request, Translator};
@@ -38,6 +40,7 @@ use std::path::Path;
 struct Case {
     pc: u64,
     policy: String,
+    deadline: bool,
     checked: bool,
     jump_entry: bool,
     careful: bool,
@@ -82,6 +85,7 @@ fn parse(text: &str) -> Case {
                 }
             }
             Some(("policy", value)) => case.policy = value.trim().into(),
+            Some(("deadline", _)) => case.deadline = true,
             Some(("checked", value)) => case.checked = value.trim() == "yes",
             Some(("jump entry", value)) => case.jump_entry = value.trim() == "yes",
             Some(("careful", value)) => case.careful = value.trim() == "yes",
@@ -204,6 +208,8 @@ fn listing(case: &Case) -> String {
     };
     let mut translator = Translator::new();
     translator.weaver.settings.precise = case.precise;
+    let replays = case.policy == "replay";
+    translator.timekeeper.keeping = Keeping { deadline: replays || case.deadline, told: !replays };
     translator.timekeeper.tracer.detail = case.stream;
     translator.timekeeper.tracer.next = 0x5000;
     translator.timekeeper.breakpoints = case.breakpoints.clone();
@@ -217,14 +223,9 @@ fn listing(case: &Case) -> String {
     let mut out = String::new();
     print_block(&mut out, &translator, case.pc, address);
     print_spills(&mut out, &translator);
-    let woven = match case.policy.as_str() {
-        "record" => Some((&translator.weaver.cold, &translator.weaver.sites)),
-        "replay" => Some((&translator.timekeeper.cold, &translator.timekeeper.sites)),
-        _ => None,
-    };
-    if let Some((cold, sites)) = woven {
-        print_cold(&mut out, cold, address);
-        for (number, site) in (FIRST_SITE..).zip(sites) {
+    if matches!(case.policy.as_str(), "record" | "replay") {
+        print_cold(&mut out, &translator.out.cold, address);
+        for (number, site) in (FIRST_SITE..).zip(&translator.out.sites) {
             let _ = writeln!(out, "site {number}: {}", describe(site, address));
         }
     }

@@ -33,10 +33,10 @@ use iced_x86::code_asm::CodeAssembler;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory};
 use machine::{Machine, gprs, initial_registers, leaves_to_engine, pattern};
 use memory::{HIGH, LOW, Memory, Place};
-use retro_abi::channel::CLOCKS;
 use retro_abi::layout::SHADOW_DISTANCE;
 use retro_engine::cache::{CodeCache, How};
-use retro_engine::context::{CLOCK, Gpr, slot};
+use retro_engine::clock::weave::Keeping;
+use retro_engine::context::{CLOCK, Gpr, slot, spill_offset};
 use retro_engine::gs_offset;
 use retro_engine::record::Record;
 use retro_engine::record::weave::ARITHMETIC;
@@ -53,6 +53,8 @@ struct Translated {
     name: String,
     place: Place,
     precise: bool,
+    /// Whether it is not to run past a deadline.
+    deadline: bool,
     /// Whether it may do anything, even fault.
     is_random: bool,
     block: u32,
@@ -70,6 +72,7 @@ struct Wanted {
     source: Source,
     place: Place,
     precise: bool,
+    deadline: bool,
 }
 
 /// One way to run a block.
@@ -87,17 +90,17 @@ fn check(machine: &mut Machine, cache: &CodeCache, block: &Translated, setting: 
     let place = block.place;
     let shadow = pattern(if setting.same_shadow { 1 } else { 3 });
     machine.begin(place, &shadow);
-    let clock = if setting.deadline { -1 } else { -1_000_000 };
+    let clock: i64 = if setting.deadline && block.deadline { 0 } else { -1_000_000 };
     let guest_registers = initial_registers(place, setting.flags);
-    for n in 0..CLOCKS {
-        machine.word(CLOCK + 8 * n as i32, clock as u64);
-    }
-    let clock = clock * CLOCKS as i64;
+    // Whatever is in the clock's word, or in the register that the guest's own value has left, must not matter.
+    machine.word(CLOCK, 0x5eed);
+    machine.word(spill_offset(slot::CLOCK), guest_registers.r11);
     machine.word(gs_offset!(guest_fs_base), guest_registers.fs_base);
     machine.word(gs_offset!(guest_gs_base), guest_registers.gs_base);
     machine.child.set_registers(&Registers {
         rip: cache.body_address(block.block),
         gs_base: SHADOW_DISTANCE,
+        r11: clock as u64,
         ..guest_registers
     });
     let needed = needed_flags(&block.guest);
@@ -117,9 +120,10 @@ fn check(machine: &mut Machine, cache: &CodeCache, block: &Translated, setting: 
     let end = run.run();
     let registers = run.machine.child.registers();
     let last = reference.states.len() - 1;
-    let count = run.counted();
+    let count = registers.r11 as i64 - run.clock;
     assert_eq!(count, block.guest.len() as i64, "{}: the whole block is counted", run.context);
     let mut gpr = gprs(&registers);
+    gpr[Gpr::R11 as usize] = run.machine.memory.spill()[slot::CLOCK as usize];
     let goes_on = match end {
         End::Direct(to) => to,
         End::Indirect(to) => {
@@ -172,7 +176,8 @@ fn translate(
     wanted: &Wanted,
     number: u64,
 ) -> Translated {
-    let &Wanted { ref source, place, precise } = wanted;
+    let &Wanted { ref source, place, precise, deadline } = wanted;
+    cache.keep_clock(Keeping { deadline, told: !deadline });
     let pc = place.code + number * CODE_STEP;
     let (code, name, is_random) = match source {
         Source::Written(block) => {
@@ -191,13 +196,14 @@ fn translate(
     let guest: Vec<Instruction> =
         Decoder::with_ip(64, &code, pc, DecoderOptions::NONE).into_iter().collect();
     let kind = if precise { "precise" } else { "usual" };
+    let kind = if deadline { format!("{kind}, up to a deadline") } else { kind.into() };
     let mut name = format!("{name} at {pc:x}, {kind}");
     if is_random {
         for instruction in &guest {
             name += &format!("; {instruction}");
         }
     }
-    Translated { name, place, precise, is_random, block, guest }
+    Translated { name, place, precise, deadline, is_random, block, guest }
 }
 
 /// Instructions of the written blocks in random order, with a jump at the end that reads some flag.
@@ -256,14 +262,14 @@ fn recorded_blocks_do_what_the_guest_does() {
     let mut wanted = vec![];
     for precise in [false, true] {
         for block in blocks::blocks().into_iter().filter(|b| b.supported) {
-            wanted.extend([LOW, HIGH].map(|place| {
+            wanted.extend([(LOW, false), (HIGH, false), (LOW, true)].map(|(place, deadline)| {
                 let source = Source::Written(block);
-                Wanted { source, place, precise }
+                Wanted { source, place, precise, deadline }
             }));
         }
         wanted.extend((0..RANDOM_BLOCKS).map(|seed| {
             let place = if seed % 2 == 0 { LOW } else { HIGH };
-            Wanted { source: Source::Random(seed), place, precise }
+            Wanted { source: Source::Random(seed), place, precise, deadline: seed % 3 == 0 }
         }));
     }
     let mut translated = vec![];

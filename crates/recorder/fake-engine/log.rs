@@ -153,7 +153,7 @@ impl Log<'_> {
     }
 
     fn time(&self) -> u64 {
-        self.memory.header().clocks[0].load(Ordering::Relaxed)
+        self.memory.header().clock.load(Ordering::Relaxed)
     }
 
     /// Appends an event and commits it.
@@ -181,7 +181,7 @@ impl Log<'_> {
                 let counts = &self.memory.header().counts;
                 counts.events[event.kind() as usize].fetch_add(1, Ordering::Relaxed);
                 if stream == Stream::Main {
-                    self.memory.header().clocks[0].store(time + 1, Ordering::Relaxed);
+                    self.memory.header().clock.store(time + 1, Ordering::Relaxed);
                 }
                 return Ok(());
             }

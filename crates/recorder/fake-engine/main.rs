@@ -224,9 +224,9 @@ fn replaced(place: &str) {
 fn ahead(place: &str, fills_chunk: bool) {
     let channel = Channel::open(place);
     let mut log = channel.begin(Origin::First).unwrap();
-    log.memory().header().clocks[0].store(1000, Ordering::Relaxed);
+    log.memory().header().clock.store(1000, Ordering::Relaxed);
     log.event(Stream::Main, &Event::SyscallExit { result: 1 }).unwrap();
-    log.memory().header().clocks[0].store(990, Ordering::Relaxed);
+    log.memory().header().clock.store(990, Ordering::Relaxed);
     if fills_chunk {
         log.publish(Stream::Main);
     }

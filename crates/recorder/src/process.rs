@@ -87,6 +87,8 @@ pub struct Recorded {
     died: Option<Instant>,
     cursors: [Cursor; Stream::ALL.len()],
     first_time: Option<u64>,
+    /// Time when it was last reminded.
+    reminded_at: u64,
     /// The log with the code that it has inherited, until that is taken.
     pub heir_of: Option<u64>,
     /// Bytes of log taken.
@@ -108,6 +110,7 @@ impl Recorded {
             died: None,
             cursors: Default::default(),
             first_time: None,
+            reminded_at: 0,
             heir_of: None,
             taken_bytes: 0,
             refused: false,
@@ -152,6 +155,25 @@ impl Recorded {
         self.heir_of = (identity.origin == Some(Origin::Fork)).then_some(identity.parent);
         self.identity = Some(identity);
         self.identity
+    }
+
+    /// Makes the engine look whether a new interval is due, if the process has done anything since it was asked last. Returns
+    /// whether it has.
+    pub fn remind(&mut self) -> bool {
+        let header = self.slot.header();
+        let time = header.time();
+        if self.state() != slot_state::LIVE || self.died.is_some() || time == self.reminded_at {
+            return false;
+        }
+        self.reminded_at = time;
+        // In this order, so that an engine that forbids kicks knows when none is under way.
+        header.kicking.store(1, Ordering::SeqCst);
+        let thread = header.kickable.load(Ordering::SeqCst);
+        if thread > 0 {
+            self.watch.kick(self.watched, thread);
+        }
+        header.kicking.store(0, Ordering::SeqCst);
+        true
     }
 
     /// Looks whether the process has ended, where that is not reported.

@@ -33,6 +33,9 @@ use crate::{Ending, Options, Summary, isolation};
 /// Longest sleep: how late a change is noticed that nobody rang for.
 const TICK: Duration = Duration::from_millis(100);
 
+/// How often processes that do something are made to look whether a new interval is due.
+const REMINDER: Duration = Duration::from_millis(20);
+
 /// How often all slots are looked at, in case somebody claimed one out of order.
 const SWEEP: Duration = Duration::from_secs(1);
 
@@ -71,6 +74,9 @@ struct Recorder {
     slots: BTreeMap<usize, Recorded>,
     next_token: u64,
     last_tick: Instant,
+    last_reminder: Instant,
+    /// Whether a process has done anything between the last two reminders.
+    active: bool,
     last_sweep: Instant,
     /// Numbers of the logs seen so far.
     logs: HashSet<u64>,
@@ -119,6 +125,8 @@ impl Recorder {
             slots: BTreeMap::new(),
             next_token: 0,
             last_tick: now,
+            last_reminder: now,
+            active: true,
             last_sweep: now,
             logs: HashSet::new(),
             replaced: HashSet::new(),
@@ -143,7 +151,7 @@ impl Recorder {
             }
             // What the supervisor was told last.
             let told = self.slots.len();
-            self.tick();
+            let sleep = self.tick();
             self.discover();
             let busy = self.drain();
             let over = self.guest != Guest::Runs;
@@ -163,7 +171,7 @@ impl Recorder {
                 }
             }
             if !busy {
-                self.channel.sleep(seen, TICK);
+                self.channel.sleep(seen, sleep);
             }
         }
     }
@@ -206,8 +214,17 @@ impl Recorder {
         }
     }
 
-    /// Does what need not be done at every ring.
-    fn tick(&mut self) {
+    /// Does what need not be done at every ring. Returns how long it may sleep afterwards.
+    fn tick(&mut self) -> Duration {
+        if self.last_reminder.elapsed() >= REMINDER {
+            self.last_reminder = Instant::now();
+            self.active = self.slots.values_mut().fold(false, |any, slot| slot.remind() || any);
+        }
+        self.ask_and_sweep();
+        if self.active { REMINDER } else { TICK }
+    }
+
+    fn ask_and_sweep(&mut self) {
         if self.last_tick.elapsed() < TICK {
             return;
         }

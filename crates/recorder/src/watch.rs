@@ -15,7 +15,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use retro_abi::kick;
 
 /// The event of the supervisor's line; all others are tokens given to [`Watcher::watch`].
 pub const LINE: u64 = u64::MAX;
@@ -31,8 +33,8 @@ pub struct Watcher {
 pub enum Watch {
     /// It has ended already.
     Ended,
-    /// Its token will be reported. The descriptor is only kept open.
-    Reported(#[expect(dead_code, reason = "closing it ends the watch")] OwnedFd),
+    /// Its token will be reported. Closing the descriptor ends the watch.
+    Reported(OwnedFd),
     /// By asking [`Watch::has_ended`]. The process is the one that started at this time.
     Asked { pid: i32, start: u64 },
 }
@@ -104,6 +106,28 @@ impl Watch {
             Watch::Asked { pid, start } => start_time(pid) != Some(start),
         }
     }
+}
+
+impl Watch {
+    /// Kicks a thread of the process, so that it leaves guest code for a moment. Not where processes have no descriptors: another
+    /// may have the number by now.
+    pub fn kick(&self, pid: i32, thread: i32) {
+        let Watch::Reported(process) = self else { return };
+        if has_ended(process.as_fd()) {
+            return;
+        }
+        let info = kick::info();
+        // SAFETY: the kernel reads the structure, which is as large as it must be.
+        unsafe {
+            libc::syscall(libc::SYS_rt_tgsigqueueinfo, pid, thread, kick::SIGNAL, info.as_ptr())
+        };
+    }
+}
+
+/// Whether the process of a descriptor has ended.
+fn has_ended(process: BorrowedFd) -> bool {
+    let mut asked = [PollFd::new(process, PollFlags::POLLIN)];
+    !matches!(poll(&mut asked, PollTimeout::ZERO), Ok(0))
 }
 
 fn interest(token: u64) -> EpollEvent {

@@ -17,6 +17,7 @@ pub mod lookup;
 pub mod pages;
 
 use crate::arena::Arena;
+use crate::clock::weave::Keeping;
 use crate::context::{BRANCH_TABLE_ENTRIES, Context, Registers, slot};
 use crate::entry::target;
 use crate::gs_offset;
@@ -77,17 +78,11 @@ pub struct Block {
     careful: bool,
     /// Guest instructions in it.
     instructions: u8,
-    /// Instruction in front of which a recording policy counts them all; none does with `NOT_COUNTED`.
-    counted_at: u8,
+    /// Whether it counts itself, before its first instruction.
+    counted: bool,
     /// Whether it can still be entered.
     pub valid: bool,
 }
-
-/// A block that nobody counts.
-const NOT_COUNTED: u8 = u8::MAX;
-
-/// A block that counts itself before its first instruction.
-const COUNTED_FIRST: u8 = u8::MAX - 1;
 
 impl Block {
     /// Guest instructions in it.
@@ -300,6 +295,11 @@ impl CodeCache {
         self.translator.timekeeper.breakpoints = addresses;
     }
 
+    /// How blocks keep the clock.
+    pub fn keep_clock(&mut self, keeping: Keeping) {
+        self.translator.timekeeper.keeping = keeping;
+    }
+
     /// What weaves streams in.
     pub fn tracer(&mut self) -> &mut Tracer {
         &mut self.translator.timekeeper.tracer
@@ -370,7 +370,7 @@ impl CodeCache {
             checked: how.checked && how.limit == Limit::None,
             linkable: how.limit == Limit::None,
             keeps_flags: matches!(how.limit, Limit::Cut(_)),
-            side_exits: P::COUNTS_FIRST,
+            side_exits: P::REPLAYS,
             cold_address: self.cold,
             first_site: self.sites.len() as u32,
             peek,
@@ -384,20 +384,11 @@ impl CodeCache {
         let map = self.map.extend(&translator.map).ok_or(Failure::Full)?;
         let spills = self.spills.extend(&translator.out.spills).ok_or(Failure::Full)?;
         write_code(self.hot, &translator.out.bytes);
-        let mut counted_at = NOT_COUNTED;
         let cold_start = self.cold;
-        if P::RECORDS || P::COUNTS_FIRST {
-            let (weaver, timekeeper) = (&translator.weaver, &translator.timekeeper);
-            let (sites, cold) = if P::RECORDS {
-                counted_at = weaver.counted_at() as u8;
-                (&weaver.sites, &weaver.cold)
-            } else {
-                counted_at = COUNTED_FIRST;
-                (&timekeeper.sites, &timekeeper.cold)
-            };
-            self.sites.extend(sites).ok_or(Failure::Full)?;
-            write_code(self.cold, &cold.bytes);
-            self.cold += cold.here() as u64;
+        if P::COUNTS {
+            self.sites.extend(&translator.out.sites).ok_or(Failure::Full)?;
+            write_code(self.cold, &translator.out.cold.bytes);
+            self.cold += translator.out.cold.here() as u64;
         }
         let block = Block {
             pc,
@@ -413,7 +404,7 @@ impl CodeCache {
             next_in_page: [NONE; 2],
             careful: how.careful,
             instructions: translator.instructions as u8,
-            counted_at,
+            counted: P::COUNTS,
             valid: true,
         };
         self.blocks.push(block).ok_or(Failure::Full)?;
@@ -449,8 +440,8 @@ impl CodeCache {
             let exit = self.translator.out.exits[position];
             self.add_exit(start, exit)?;
         }
-        for position in 0..self.translator.timekeeper.cold.exits.len() {
-            let exit = self.translator.timekeeper.cold.exits[position];
+        for position in 0..self.translator.out.cold.exits.len() {
+            let exit = self.translator.out.cold.exits[position];
             self.add_exit(cold_start, exit)?;
         }
         Ok(())
@@ -695,17 +686,10 @@ pub fn recover(address: u64, registers: &mut Registers, saved: &Saved) -> Option
         let guest_len = entry.guest_len & !NOT_INTACT;
         if within < end {
             let boundary = within == start && entry.guest_len & NOT_INTACT == 0;
-            // The count comes first in what is emitted for its instruction, before anything that can fault.
-            let counted = block.counted_at != NOT_COUNTED
-                && (instruction > block.counted_at
-                    || instruction == block.counted_at && within != start && guest_len != 0);
-            let counted = match block.counted_at {
-                COUNTED_FIRST => instruction > 0 || guest_len != 0,
-                _ => counted,
+            let unsettled = match block.counted && (instruction > 0 || guest_len != 0) {
+                true => instruction as i32 - block.instructions as i32,
+                false => 0,
             };
-            let whole = if counted { block.instructions as i32 } else { 0 };
-            let unsettled =
-                if block.counted_at == NOT_COUNTED { 0 } else { instruction as i32 - whole };
             position = Some(Position {
                 pc,
                 boundary,

@@ -167,7 +167,8 @@ impl Writer {
     /// A writer for a claimed slot. Its clock appears where emitted code counts.
     pub fn new(channel: Channel, slot: usize) -> Result<Writer> {
         let header = channel.header(slot);
-        header.clocks.iter().for_each(|clock| clock.store(0, Ordering::Relaxed));
+        header.clock.store(0, Ordering::Relaxed);
+        header.kickable.store(0, Ordering::Relaxed);
         header.deadline.store(0, Ordering::Relaxed);
         let page = core::ptr::from_ref(header) as u64;
         let flags = (c::MREMAP_MAYMOVE | c::MREMAP_FIXED) as u64;

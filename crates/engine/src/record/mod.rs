@@ -8,7 +8,7 @@
 //!
 //! | module | what |
 //! | --- | --- |
-//! | [`weave`] | emitted code: checks, doubled stores, the clock |
+//! | [`weave`] | emitted code: checks, doubled stores |
 //! | [`shadow`] | the second copy of memory |
 //! | [`channel`] | the recorder's shared memory |
 //! | [`access`], [`strings`] | instructions that emitted code cannot follow |
@@ -16,6 +16,7 @@
 //! | [`maps`] | address-space changes and file identities |
 //! | [`own_death`] | how a process ends that kills itself |
 //! | [`schedule`] | one thread at a time |
+//! | [`kicks`] | when the recorder may ask for one |
 //! | [`intervals`] | resets of the shadow, which make parts of the log independent |
 //! | [`sums`] | sums of the shadow, for replays to compare |
 //!
@@ -32,6 +33,7 @@ pub mod channel;
 pub mod effects;
 mod handed_over;
 pub mod intervals;
+pub mod kicks;
 pub mod maps;
 mod own_death;
 pub mod process;
@@ -42,6 +44,7 @@ pub mod sums;
 pub mod weave;
 
 use crate::cache;
+use crate::clock;
 use crate::code_map::{CodeMap, News};
 use crate::context::{Context, ExitKind, Gpr, Registers};
 use crate::lock::{Guard, Lock};
@@ -65,6 +68,7 @@ impl Policy for Record {
     const BLOCK_ENTRY: bool = false;
     const INTERCEPT_NONDETERMINISTIC: bool = true;
     const RECORDS: bool = true;
+    const COUNTS: bool = true;
 }
 
 /// What recording a process needs to remember.
@@ -132,7 +136,7 @@ pub fn hold() -> Guard<'static, Option<Recorder>> {
 
 impl Recorder {
     fn time(&self) -> u64 {
-        self.writer.header().time()
+        clock::time()
     }
 
     fn event(&mut self, event: Event) {
@@ -351,14 +355,10 @@ pub fn exit(context: &mut Context, kind: ExitKind) -> bool {
     context.inside = true;
     match kind {
         ExitKind::Mismatch => mismatch(context, &site),
-        ExitKind::Deadline if !active() => process::stop_clock(),
         ExitKind::Deadline => {
-            // Whatever flags are not there are dead, and no thread will miss them.
-            let mut registers = context.registers;
-            cache::recover(site.resume, &mut registers, &cache::Saved::of(context));
-            context.registers = Registers { rip: site.pc, ..registers };
-            context.unsettled = site.adjust as i32;
-            settle(context);
+            // Nothing of the block has happened. Whatever flags are not there are dead, and no thread will miss them.
+            context.registers.rip = site.pc;
+            clock::move_by(site.adjust as i64);
             context.inside = false;
             context.pending.fetch_or(PENDING_DEADLINE, Ordering::Relaxed);
             return false;
@@ -433,25 +433,15 @@ fn mismatch(context: &mut Context, site: &Site) {
 /// Puts the clock right after a block was left in the middle.
 pub fn settle(context: &mut Context) {
     let unsettled = core::mem::take(&mut context.unsettled);
-    if unsettled != 0 {
-        move_clock(unsettled as i64);
+    if unsettled != 0 && clock::active() {
+        clock::move_by(unsettled as i64);
     }
-}
-
-fn move_clock(by: i64) {
-    if crate::replay::active() {
-        return crate::replay::clock::move_by(by);
-    }
-    with(|recorder| {
-        let clock = &recorder.writer.header().clocks[0];
-        clock.store(clock.load(Ordering::Relaxed).wrapping_add_signed(by), Ordering::Relaxed);
-    });
 }
 
 /// An instruction that was counted has not happened: it faulted in the engine.
 pub fn uncount() {
-    if active() || crate::replay::active() {
-        move_clock(-1);
+    if clock::active() {
+        clock::move_by(-1);
     }
 }
 

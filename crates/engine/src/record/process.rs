@@ -2,7 +2,8 @@
 
 use super::channel::{Channel, Writer, visible_pid};
 use super::intervals::Intervals;
-use super::{ACTIVE, Ahead, Recorder, STATE, WATCHING, schedule, shadow, with};
+use super::{ACTIVE, Ahead, Recorder, STATE, WATCHING, kicks, schedule, shadow, with};
+use crate::clock::{self, weave::Keeping};
 use crate::context::{BRANCH_TABLE_BYTES, CONTEXT_AREA, Context, JUMP_TABLE};
 use crate::dispatch::engine;
 use crate::maps::AddressSpace;
@@ -10,9 +11,9 @@ use crate::sys::{self, Result};
 use crate::threads;
 use crate::translate::MAX_INSTRUCTIONS;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use linux_raw_sys::general as c;
-use retro_abi::channel::{CLOCKS, Origin, Stream, ended, slot_state};
+use retro_abi::channel::{Origin, Stream, ended, slot_state};
 use retro_abi::config::{Config, PreviousLog, SharedFile};
 use retro_abi::layout::{PAGE, SHADOW_DISTANCE};
 use retro_abi::log::{Event, MAX_BYTES, MapKind};
@@ -107,22 +108,6 @@ impl Recorder {
         header.counts.threads.store(1, Ordering::Relaxed);
         header.state.store(slot_state::LIVE, Ordering::Release);
         self.writer.channel().ring();
-        let first = self.until_next_look();
-        self.set_deadline(first);
-    }
-
-    /// The clock runs for so many instructions before the engine is asked.
-    pub(super) fn set_deadline(&mut self, instructions: u64) {
-        let header = self.writer.header();
-        let time = header.time();
-        // Any of the clocks may be the first to come to its end, but none later than all of them together. If that
-        // is early, the engine sets the clocks again. A block that is counted at its start must fit in, else the
-        // thread would never get past it.
-        let each = (instructions / CLOCKS as u64).max(2 * MAX_INSTRUCTIONS as u64);
-        header.deadline.store(time.wrapping_add(each * CLOCKS as u64), Ordering::Relaxed);
-        for clock in &header.clocks {
-            clock.store(each.wrapping_neg(), Ordering::Relaxed);
-        }
     }
 
     fn log_start(&mut self, origin: Origin, program: &Program) {
@@ -163,6 +148,8 @@ pub fn begin_first_thread(home: &'static mut Context) -> &'static mut Context {
     let chaos = with(|recorder| chaos_of(recorder)).flatten();
     let context = schedule::start(home, chaos);
     with(|recorder| recorder.begin_interval(context, 0));
+    set_deadline();
+    kicks::allow(context);
     context
 }
 
@@ -185,12 +172,30 @@ pub fn deadline(context: &mut Context) {
     set_deadline();
 }
 
-/// Starts the clock anew, for the current number of threads.
+/// How guest code of this process keeps the clock: up to a deadline where intervals or slices are to have so many instructions.
+/// Otherwise whoever wants something of it kicks the thread that runs.
+pub fn keeping() -> Keeping {
+    let deadline = with(|recorder| {
+        let control = recorder.writer.channel().control();
+        control.interval.load(Ordering::Relaxed) != 0
+            || control.chaos_on.load(Ordering::Relaxed) != 0
+    });
+    Keeping { deadline: deadline == Some(true), told: true }
+}
+
+/// Sets the next deadline, if there are any.
 pub fn set_deadline() {
+    if !keeping().deadline {
+        return;
+    }
     let slice = schedule::slice();
     with(|recorder| {
         let look = recorder.until_next_look();
-        recorder.set_deadline(slice.map_or(look, |slice| slice.min(look)));
+        let instructions = slice.map_or(look, |slice| slice.min(look));
+        // A block must fit in, else the thread would never get past it.
+        let instructions = instructions.max(2 * MAX_INSTRUCTIONS as u64);
+        let now = clock::time();
+        clock::set_deadline(now, now + instructions);
     });
 }
 
@@ -282,6 +287,8 @@ pub fn begin_fork(context: &mut Context, reserved: Option<Reserved>) {
         }
         recorder.begin_interval(context, 0);
     });
+    set_deadline();
+    kicks::allow(context);
 }
 
 /// Goes on unrecorded: emitted code counts and compares as before, but nothing is logged.
@@ -291,15 +298,8 @@ fn stop() {
     let clock = SHADOW_DISTANCE.wrapping_add_signed(crate::context::CLOCK_PAGE as i64);
     // SAFETY: replaces the clock's page, which is the parent's, by one that nobody reads.
     let _ = unsafe { sys::mmap(clock, PAGE, c::PROT_READ | c::PROT_WRITE, flags, -1, 0) };
-    stop_clock();
-}
-
-/// Lets emitted code count for ever without asking.
-pub fn stop_clock() {
-    let clock = SHADOW_DISTANCE.wrapping_add_signed(crate::context::CLOCK as i64);
-    // SAFETY: the clock's page is mapped in every process that keeps a shadow.
-    let clocks = unsafe { &*(clock as *const [AtomicU64; CLOCKS]) };
-    clocks.iter().for_each(|clock| clock.store(1 << 63, Ordering::Relaxed));
+    // Lets emitted code count for ever without asking.
+    clock::set_deadline(0, u64::MAX);
 }
 
 impl Recorder {

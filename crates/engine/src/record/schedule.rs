@@ -3,7 +3,8 @@
 //! Recording needs one order of everything. The threads of a process pass a baton: who holds it runs guest code and
 //! writes the log; who waits for it, or for the kernel, is in engine code. The baton goes round first come, first
 //! served; a thread gives it up before a system call that can block, and at the end of its slice if
-//! others wait. Slices are counted in instructions, so that the same run is cut at the same places.
+//! others wait: who is next kicks it. With `--chaos` slices are counted in instructions, so that the same run is cut at the same
+//! places.
 //!
 //! Emitted code reaches context and shadow through the same GS, so the running thread's context must lie right below
 //! the shadow, in the *window*. Taking the baton copies a thread's context from its home to the window and points
@@ -14,9 +15,10 @@
 //! 1. The window belongs to the holder of the baton; a thread without it uses its home only.
 //! 2. A holder that died (a `vfork` child that was killed) is noticed by those who wait.
 
-use super::{Recorder, check_without_flags, image_of_vectors, with};
+use super::{Recorder, check_without_flags, image_of_vectors, kicks, with};
 use crate::context::{CONTEXT_SIZE, Context};
 use crate::lock::{Guard, Lock};
+use crate::signals;
 use crate::sys;
 use crate::vectors::Image;
 use alloc::boxed::Box;
@@ -27,7 +29,13 @@ use linux_raw_sys::general as c;
 use retro_abi::layout::SHADOW_DISTANCE;
 use retro_abi::log::Event;
 
-/// Instructions in a slice when others wait.
+/// Nanoseconds in a slice when others wait.
+const SLICE_TIME: u64 = 250_000;
+
+/// So many waits later a thread asks whether the holder is still there.
+const WAITS_FOR_THE_DEAD: u32 = 4000;
+
+/// Instructions in a slice where these are counted.
 const SLICE: u64 = 400_000;
 
 struct Member {
@@ -51,10 +59,17 @@ pub struct Queue {
     waiting: VecDeque<u64>,
     members: Vec<Member>,
     chaos: Option<u64>,
+    /// Whether threads may kick each other.
+    kicks: bool,
 }
 
-static QUEUE: Lock<Queue> =
-    Lock::new(Queue { owner: 0, waiting: VecDeque::new(), members: Vec::new(), chaos: None });
+static QUEUE: Lock<Queue> = Lock::new(Queue {
+    owner: 0,
+    waiting: VecDeque::new(),
+    members: Vec::new(),
+    chaos: None,
+    kicks: true,
+});
 
 /// Number of threads; with one there is nobody to pass the baton to.
 static MEMBERS: AtomicUsize = AtomicUsize::new(0);
@@ -200,19 +215,49 @@ pub fn acquire(home: u64) -> &'static mut Context {
             CONTENDED.store(true, Ordering::Relaxed);
         }
     }
-    while turn.load(Ordering::Acquire) == 0 {
-        sys::futex_wait_for(turn, 0, 1);
+    let counted = super::process::keeping().deadline;
+    for waits in 1.. {
+        if turn.load(Ordering::Acquire) != 0 {
+            break;
+        }
+        sys::futex_wait_for(turn, 0, SLICE_TIME);
         if turn.load(Ordering::Acquire) == 0 {
-            replace_dead_owner();
+            if !counted {
+                ask_for_turn(home);
+            }
+            if waits % WAITS_FOR_THE_DEAD == 0 {
+                replace_dead_owner();
+            }
         }
     }
     if let Some(member) = QUEUE.lock().members.iter_mut().find(|m| m.home == home) {
         member.begun = true;
     }
     let context = take(home);
+    kicks::allow(context);
     let (thread, check) = (context.tid(), check_without_flags(&context.registers));
     with(|recorder| recorder.switched(thread, check));
     context
+}
+
+/// Whether threads may kick each other from now on.
+pub fn may_kick(may: bool) {
+    QUEUE.lock().kicks = may;
+}
+
+/// Tells the holder that its slice is over, if it is this thread's turn next.
+fn ask_for_turn(home: u64) {
+    let queue = QUEUE.lock();
+    if queue.kicks && queue.owner != 0 && queue.waiting.front() == Some(&home) {
+        let (pid, tid) = ids_of(queue.owner);
+        signals::kick(pid, tid);
+    }
+}
+
+fn ids_of(home: u64) -> (i32, i32) {
+    // SAFETY: contexts live for ever; these fields are atomic.
+    let thread = unsafe { &(*(home as *const Context)).thread };
+    (thread.pid.load(Ordering::Relaxed), thread.tid.load(Ordering::Relaxed))
 }
 
 /// If the holder is no more, somebody else gets the baton.
@@ -221,11 +266,7 @@ fn replace_dead_owner() {
     if queue.owner == 0 {
         return;
     }
-    // SAFETY: contexts live for ever; these fields are atomic.
-    let (pid, tid) = unsafe {
-        let thread = &(*(queue.owner as *const Context)).thread;
-        (thread.pid.load(Ordering::Relaxed), thread.tid.load(Ordering::Relaxed))
-    };
+    let (pid, tid) = ids_of(queue.owner);
     // SAFETY: signal 0 only asks whether the thread exists.
     let answer =
         sys::check(unsafe { sys::syscall(c::__NR_tgkill, [pid as u64, tid as u64, 0, 0, 0, 0]) });
@@ -240,6 +281,7 @@ fn replace_dead_owner() {
 /// Sends the context home and gives the baton up; returns the home.
 pub fn release(context: &mut Context) -> u64 {
     let home = context.home;
+    kicks::forbid();
     {
         let mut queue = QUEUE.lock();
         if let Some(member) = queue.members.iter_mut().find(|m| m.home == home) {
@@ -254,6 +296,7 @@ pub fn release(context: &mut Context) -> u64 {
 /// A thread ends: its context goes home for good.
 pub fn leave(context: &mut Context) -> &'static mut Context {
     let home = context.home;
+    kicks::forbid();
     relocate(window(), home as *mut Context);
     let mut queue = QUEUE.lock();
     queue.members.retain(|m| m.home != home);
@@ -282,11 +325,18 @@ pub fn slice() -> Option<u64> {
 
 /// Runs a system call that may block, without the baton.
 pub fn around<R>(nr: u32, args: &[u64; 6], call: impl FnOnce() -> R) -> R {
-    if !super::watching() || !shared() || is_quick(nr, args) {
+    if !super::watching() {
         return call();
     }
     // SAFETY: the caller runs the guest, so the window is its context.
-    let home = release(unsafe { &mut *window() });
+    let context = unsafe { &mut *window() };
+    if !shared() || is_quick(nr, args) {
+        kicks::forbid();
+        let result = call();
+        kicks::allow(context);
+        return result;
+    }
+    let home = release(context);
     let result = call();
     acquire(home);
     result

@@ -7,6 +7,7 @@ use super::{
 };
 use super::{clock, clock::time};
 use crate::cache::CodeCache;
+use crate::clock::weave::Keeping;
 use crate::context::{Context, ExitKind};
 use crate::dispatch::{self, Fixed};
 use crate::lock::Lock;
@@ -122,7 +123,9 @@ fn prepare(config: &Config<'static>) -> Result<&'static mut Context> {
         cache_kib: None,
         program: crate::start::Program { path: Vec::new(), auxv: Vec::new(), environment: (0, 0) },
     };
-    dispatch::install(CodeCache::new(None)?, code_space(), HEAP_START, fixed);
+    let mut cache = CodeCache::new(None)?;
+    cache.keep_clock(Keeping { deadline: true, told: false });
+    dispatch::install(cache, code_space(), HEAP_START, fixed);
     vectors::detect();
     let handlers = Arc::new(signals::initial_handlers());
     let home = threads::allocate(handlers, 0)?;

@@ -15,7 +15,6 @@
 //! instruction that faulted is never executed, because the signal's event comes first.
 
 mod apply;
-pub mod clock;
 mod code;
 mod dialogue;
 mod log;
@@ -26,16 +25,15 @@ mod socket;
 pub mod stream;
 mod summary;
 mod sums;
-pub mod weave;
 
 use crate::cache;
+use crate::clock::{self, set_deadline, time};
 use crate::context::{Context, Gpr};
 use crate::lock::Lock;
 use crate::policy::{Events, Policy};
 use crate::sys;
 use crate::translate::MAX_INSTRUCTIONS;
 use alloc::vec::Vec;
-use clock::{set_deadline, time};
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, Ordering};
 use log::Log;
@@ -52,7 +50,8 @@ impl Policy for Replay {
     const ACCESSES: bool = false;
     const BLOCK_ENTRY: bool = false;
     const INTERCEPT_NONDETERMINISTIC: bool = true;
-    const COUNTS_FIRST: bool = true;
+    const COUNTS: bool = true;
+    const REPLAYS: bool = true;
 }
 
 impl Events for Replay {}

@@ -10,11 +10,15 @@
 //! | a copy of guest memory | note | end the copy |
 //! | elsewhere in the engine | note | engine error |
 
-use super::{Arrived, KICK_SIGNAL, OWNED, PENDING_SIGNAL, SigInfo, TRAP_FLAG, set_of};
-use crate::cache::{self, Saved};
+use super::{
+    Arrived, KICK_SIGNAL, OWNED, PENDING_DEADLINE, PENDING_SIGNAL, SigInfo, TRAP_FLAG, set_of,
+};
+use crate::cache::{self, Position, Saved};
+use crate::clock;
 use crate::context::{Context, ExitKind, Registers};
 use crate::entry::{self, Region, target};
 use crate::sys;
+use crate::translate::output::Site;
 use crate::vectors;
 use core::arch::asm;
 use core::sync::atomic::Ordering;
@@ -175,10 +179,7 @@ fn fault(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserCon
     let Some(position) = position else { engine_error(context, signal, info, frame) };
     registers.rip = position.pc + behind * position.guest_len as u64;
     context.registers = registers;
-    if crate::replay::active() {
-        let held = registers_of(frame);
-        crate::replay::clock::interrupted(context, &held, position.clock_in_register);
-    }
+    clock::interrupted(context, &registers_of(frame), position.clock_in_register);
     context.unsettled = position.unsettled + behind as i32;
     let mut info = *info;
     if cache::contains(pc) && signal == c::SIGSEGV && crate::record::touches_shadow(pc) {
@@ -238,6 +239,10 @@ fn enter_engine(context: &mut Context, kind: ExitKind, frame: &mut UserContext) 
 fn arrival(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserContext) {
     let pending = context.pending.load(Ordering::Relaxed);
     let kick = info.is_kick();
+    if kick && crate::record::watching() {
+        // Somebody wants a new interval, or this thread's turn.
+        context.pending.fetch_or(PENDING_DEADLINE, Ordering::Relaxed);
+    }
     if !kick {
         let arrived = Arrived { signal, info: *info, ..Arrived::NONE };
         context.signals.arrivals = context.signals.arrivals.wrapping_add(1);
@@ -288,17 +293,28 @@ fn stop_at_boundary(context: &mut Context, frame: &mut UserContext) {
     let pc = registers.rip;
     match cache::recover(pc, &mut registers, &Saved::of(context)) {
         Some(position) if position.boundary && !starts_over(context, pc, position.pc) => {
-            context.stepping = 0;
-            registers.rip = position.pc;
-            context.registers = registers;
-            context.unsettled = position.unsettled;
-            enter_engine(context, ExitKind::Asynchronous, frame);
+            stop_at(context, &position, registers, ExitKind::Asynchronous, frame);
         }
         _ => {
             context.stepping = 1;
             frame.registers[index::FLAGS] |= TRAP_FLAG;
         }
     }
+}
+
+/// Enters the engine at a boundary with the guest's registers.
+fn stop_at(
+    context: &mut Context,
+    position: &Position,
+    registers: Registers,
+    kind: ExitKind,
+    frame: &mut UserContext,
+) {
+    context.stepping = 0;
+    context.registers = Registers { rip: position.pc, ..registers };
+    clock::interrupted(context, &registers_of(frame), position.clock_in_register);
+    context.unsettled = position.unsettled;
+    enter_engine(context, kind, frame);
 }
 
 fn step(context: &mut Context, frame: &mut UserContext) {
@@ -335,18 +351,15 @@ fn guest_step(context: &mut Context, frame: &mut UserContext) {
     if !context.step_begun {
         context.step_begun = boundary && position.guest_len > 0;
     } else if boundary {
-        context.stepping = 0;
-        registers.rip = position.pc;
-        context.registers = registers;
-        context.unsettled = position.unsettled;
-        enter_engine(context, ExitKind::Stepped, frame);
+        stop_at(context, &position, registers, ExitKind::Stepped, frame);
     }
 }
 
 /// Whether an instruction is about to start over in the middle of a recorded load: registers that it loads hold
 /// their new value already.
 fn starts_over(context: &Context, address: u64, pc: u64) -> bool {
-    context.inside && address == context.enter_target && cache::site(context.exit_index).pc == pc
+    let is_same = |site: Site| address == site.again && site.pc == pc;
+    context.inside && is_same(cache::site(context.exit_index))
 }
 
 /// A fault in the engine's own code is never shown to the guest as its own.

@@ -20,6 +20,7 @@ use crate::sys::{self, SigAction};
 use crate::{entry, lock::Lock};
 use core::sync::atomic::{Ordering, compiler_fence};
 use linux_raw_sys::general as c;
+use retro_abi::kick;
 
 pub use handler::retro_signal_handler;
 
@@ -34,21 +35,13 @@ pub const PENDING_KICK: u32 = 2;
 /// `pending` bit: the clock has reached its deadline.
 pub const PENDING_DEADLINE: u32 = 4;
 
-/// The signal that kicks a thread out of the cache: the one that C libraries keep for themselves, so that
-/// no program blocks and queues it. A kick is told from the libraries' own use by its value.
-pub const KICK_SIGNAL: u32 = 33;
-
-/// The value that a kick carries.
-const KICK_VALUE: u64 = 0x7265_7472_6f6b_6963;
+/// The signal that kicks a thread out of the cache.
+pub const KICK_SIGNAL: u32 = kick::SIGNAL;
 
 /// Sends a kick to a thread.
 pub fn kick(pid: i32, tid: i32) {
-    const SI_QUEUE: i32 = -1;
-    let mut info = SigInfo::EMPTY;
-    info.0[0..4].copy_from_slice(&KICK_SIGNAL.to_le_bytes());
-    info.0[8..12].copy_from_slice(&SI_QUEUE.to_le_bytes());
-    info.0[24..32].copy_from_slice(&KICK_VALUE.to_le_bytes());
-    let at = &raw const info as u64;
+    let info = kick::info();
+    let at = info.as_ptr() as u64;
     let args = [pid as u64, tid as u64, KICK_SIGNAL as u64, at, 0, 0];
     // SAFETY: the kernel reads the structure and sends a signal that the engine handles.
     unsafe { sys::syscall(c::__NR_rt_tgsigqueueinfo, args) };
@@ -110,7 +103,7 @@ impl SigInfo {
 
     /// Whether it is the engine's own kick.
     pub fn is_kick(&self) -> bool {
-        self.0[0..4] == KICK_SIGNAL.to_le_bytes() && self.0[24..32] == KICK_VALUE.to_le_bytes()
+        kick::is_kick(&self.0)
     }
 
     /// `si_addr` of faults.

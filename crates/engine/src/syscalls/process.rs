@@ -381,6 +381,10 @@ fn configuration(resolved: &Resolved, mask: u64, borrowed: bool) -> Result<(Vec<
 }
 
 fn leave_for_exec(context: &mut Context) {
+    if !context.thread.borrows_memory {
+        record::schedule::may_kick(false);
+        record::kicks::forbid();
+    }
     flush_stats(context);
     signals::expose_ignored(&context.thread.handlers, true);
     super::limits::expose(true);
@@ -388,6 +392,10 @@ fn leave_for_exec(context: &mut Context) {
 
 /// The program could not be executed: everything goes on as before.
 fn stay_after_exec(context: &mut Context) {
+    if !context.thread.borrows_memory {
+        record::kicks::allow(context);
+        record::schedule::may_kick(true);
+    }
     signals::expose_ignored(&context.thread.handlers, false);
     super::limits::expose(false);
 }

@@ -143,13 +143,6 @@ impl Emitter {
         self.destroys_dead = true;
     }
 
-    /// `add qword gs:[offset], value`, where the flags may be destroyed.
-    pub fn add_gs_imm8(&mut self, offset: i32, value: u8) {
-        self.raw(&[0x65, 0x48, 0x83, 0x04, 0x25]);
-        self.imm32(offset);
-        self.raw(&[value]);
-    }
-
     /// `add reg, value`, where the flags may be destroyed.
     pub fn add_imm8(&mut self, register: Gpr, value: u8) {
         let number = register as u8;
@@ -270,6 +263,14 @@ impl Emitter {
         self.imm32(displacement);
     }
 
+    /// `lea reg, [reg + disp8]`; the register is neither rsp nor r12.
+    pub fn lea_disp8(&mut self, register: Gpr, displacement: i8) {
+        debug_assert!(!matches!(register, Gpr::Rsp | Gpr::R12));
+        let number = register as u8;
+        let rex = 0x48 | (number >> 3) << 2 | number >> 3;
+        self.raw(&[rex, 0x8d, 0x40 | (number & 7) << 3 | number & 7, displacement as u8]);
+    }
+
     /// `lea to, [base + index]`; `base` may be any register, `index` is not rsp.
     pub fn lea_sum(&mut self, to: Gpr, base: Gpr, index: Gpr) {
         debug_assert!(index != Gpr::Rsp);
@@ -350,6 +351,13 @@ impl Emitter {
         self.raw(&[0xe9]);
         let next = self.address + self.here() as u64 + 4;
         self.imm32(address.wrapping_sub(next) as i32);
+    }
+
+    /// Points a `jmp` of [`Emitter::jump_to`], at an offset, to another address.
+    pub fn redirect(&mut self, offset: usize, address: u64) {
+        let next = self.address + offset as u64 + 5;
+        let displacement = address.wrapping_sub(next) as i32;
+        self.bytes[offset + 1..offset + 5].copy_from_slice(&displacement.to_le_bytes());
     }
 
     /// A patchable `jmp` to a guest address. It does not cross an 8-byte boundary, so that all of

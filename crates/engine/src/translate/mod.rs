@@ -23,12 +23,13 @@ pub mod classify;
 pub mod emit;
 pub mod liveness;
 pub mod operand;
+pub mod output;
 
+use crate::clock::weave::{Plan, Timekeeper};
 use crate::context::{Gpr, slot};
 use crate::entry::target;
 use crate::policy::{Nondeterministic, Policy};
 use crate::record::weave::{self, Weaver};
-use crate::replay::weave::{Plan, Timekeeper};
 use alloc::vec::Vec;
 use classify::{Class, classify};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -37,6 +38,7 @@ use iced_x86::{
     Code, ConstantOffsets, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, OpKind,
 };
 use operand::OperandRewriter;
+use output::Output;
 
 /// Most guest instructions in one block.
 pub const MAX_INSTRUCTIONS: usize = 64;
@@ -104,7 +106,7 @@ pub enum CannotTranslate {
 /// The translator with its buffers. After [`Translator::translate`] the results are in its fields.
 pub struct Translator {
     /// Emitted code, exits and spill ranges.
-    pub out: Emitter,
+    pub out: Output,
     /// The map, one entry per guest instruction plus boundary entries.
     pub map: Vec<MapEntry>,
     /// Offset of the block's body: behind the jump entry, if there is one.
@@ -131,7 +133,7 @@ impl Translator {
         let mut decoder = Decoder::new(64, &[0x90], decoder_options());
         let _ = decoder.decode();
         Translator {
-            out: Emitter::new(),
+            out: Output::new(),
             map: Vec::with_capacity(MAX_INSTRUCTIONS + 2),
             body: 0,
             guest_len: 0,
@@ -155,11 +157,15 @@ impl Translator {
         let terminated = self.decode(request)?;
         self.terminated = terminated;
         self.map.clear();
-        self.out.begin(request.address, request.first_exit);
+        let (cold, site) = (request.cold_address, request.first_site);
+        self.out.begin(request.address, request.first_exit, cold, site);
         if request.jump_entry {
             branch::jump_entry(&mut self.out, request.pc);
         }
         self.body = self.out.here();
+        if P::COUNTS {
+            self.timekeeper.enter(&self.out);
+        }
         if request.checked {
             emit_self_check(&mut self.out, request.pc, &request.code[..self.guest_len]);
         }
@@ -169,16 +175,15 @@ impl Translator {
         }
         if P::RECORDS {
             self.weaver.careful = request.careful;
-            let (cold, site) = (request.cold_address, request.first_site);
             let live = self.flags_live_at_end(request, terminated);
-            self.weaver.begin(&self.decoded, &mut self.operands, cold, site, live);
+            self.weaver.begin(&self.decoded, &mut self.operands, live);
         }
-        if P::COUNTS_FIRST {
+        if P::COUNTS {
             let plan = Plan {
-                cold_address: request.cold_address,
-                first_site: request.first_site,
                 live: self.flags_live_at_start(request, terminated),
-                keeps_flags: request.keeps_flags,
+                // A replay has nobody who looks; recorded code may leave flags out that are dead.
+                keeps_flags: request.keeps_flags
+                    || !P::REPLAYS && (!P::RECORDS || self.weaver.settings.precise),
             };
             self.timekeeper.begin(&mut self.out, &mut self.operands, &self.decoded, &plan);
         }
@@ -186,7 +191,11 @@ impl Translator {
         // is no boundary in front of it.
         let mut joined = core::mem::take(&mut self.out.destroys_dead).then_some(self.body);
         if joined.is_none() && self.out.here() > self.body {
-            self.map.push(boundary(self.out.here() - self.body));
+            let mut entry = boundary(self.out.here() - self.body);
+            if P::RECORDS {
+                entry.guest_len = self.weaver.completeness();
+            }
+            self.map.push(entry);
         }
         let mut at = 0;
         for index in 0..self.decoded.len() {
@@ -195,8 +204,8 @@ impl Translator {
             let bytes = &request.code[at..at + guest.len()];
             let mut intact = 0;
             if P::RECORDS {
-                intact = if self.weaver.intact() { 0 } else { NOT_INTACT };
-                self.weaver.before(&mut self.out, index, &self.decoded);
+                intact = self.weaver.completeness();
+                self.weaver.before(index);
             }
             if P::ACCESSES {
                 self.before_access(policy, &guest);
@@ -221,8 +230,7 @@ impl Translator {
             let mut start = self.out.here();
             let mut end = boundary(0);
             if P::RECORDS {
-                let intact = |weaver: &Weaver| if weaver.intact() { 0 } else { NOT_INTACT };
-                end.guest_len = intact(&self.weaver);
+                end.guest_len = self.weaver.completeness();
                 self.weaver.leave(&mut self.out);
                 if self.out.here() > start {
                     let cache_len = (self.out.here() - start) as u16;
@@ -230,15 +238,15 @@ impl Translator {
                     start = self.out.here();
                 }
                 // Flags that the next block overwrites may be wrong even where everything is put back.
-                end.guest_len = intact(&self.weaver);
+                end.guest_len = self.weaver.completeness();
             }
-            if P::COUNTS_FIRST {
+            if P::COUNTS {
                 self.timekeeper.leave(&mut self.out);
             }
             self.out.exit_jump(request.pc + self.guest_len as u64, request.linkable);
             self.map.push(MapEntry { cache_len: (self.out.here() - start) as u16, ..end });
         }
-        if P::COUNTS_FIRST {
+        if P::COUNTS {
             self.timekeeper.end(&mut self.out);
         }
         Ok(())
@@ -389,7 +397,7 @@ impl Translator {
             return;
         }
         let class = classify(guest);
-        if P::COUNTS_FIRST && self.timekeeper.tracer.active() {
+        if P::COUNTS && self.timekeeper.tracer.active() {
             if self.timekeeper.tracer.is_loose(&mut self.operands, guest) {
                 let (operands, offsets) = (&mut self.operands, self.offsets[index]);
                 self.timekeeper.loose(&mut self.out, pc, |out| {
@@ -424,7 +432,7 @@ impl Translator {
             Class::Plain => guest.flow_control() == FlowControl::Next,
             _ => matches!(class, Class::SaveX87 | Class::IndirectJump | Class::IndirectCall),
         };
-        if P::COUNTS_FIRST && !uses_registers {
+        if P::COUNTS && !uses_registers {
             self.timekeeper.leave(&mut self.out);
         }
         match class {
@@ -434,13 +442,13 @@ impl Translator {
                 } else {
                     let offsets = self.offsets[index];
                     if !self.operands.emit(&mut self.out, guest, bytes, &offsets) {
-                        if P::COUNTS_FIRST {
+                        if P::COUNTS {
                             self.timekeeper.leave(&mut self.out);
                         }
                         self.out.exit_fixed(pc, target::exit_emulate());
                     }
                 }
-                if P::COUNTS_FIRST && self.timekeeper.tracer.active() {
+                if P::COUNTS && self.timekeeper.tracer.active() {
                     self.timekeeper.tracer.after(&mut self.out, &mut self.operands, guest);
                 }
                 if P::ACCESSES {
@@ -460,7 +468,7 @@ impl Translator {
                 self.out.exit_fixed(pc, target::exit_emulate());
             }
             // What is stored depends on the processor's whims: a replay takes all of it from the log.
-            Class::SaveX87 if P::COUNTS_FIRST && classify::only_stores(guest) => {
+            Class::SaveX87 if P::REPLAYS && classify::only_stores(guest) => {
                 self.timekeeper.leave(&mut self.out);
                 self.out.exit_fixed(pc, target::exit_emulate());
             }
@@ -474,7 +482,7 @@ impl Translator {
                 } else if !self.operands.emit(&mut self.out, guest, bytes, &offsets) {
                     self.out.raw(&[0x0f, 0x0b]);
                 }
-                if P::COUNTS_FIRST {
+                if P::COUNTS {
                     self.timekeeper.leave(&mut self.out);
                 }
                 self.out.exit_fixed(pc, target::exit_emulate());
@@ -533,7 +541,7 @@ impl Translator {
                 } else {
                     self.operands.emit_branch_target(out, guest, bytes, &offsets)
                 };
-                if P::COUNTS_FIRST {
+                if P::COUNTS {
                     self.timekeeper.leave(out);
                 }
                 if !done {

@@ -85,7 +85,7 @@ fn status_of_files() {
         assert_eq!(arena.succeeds(SYS_readlinkat, [here, link, buffer, 3]).ranges, [(buffer, 3)]);
         arena.succeeds(SYS_getdents, [number(&directory), buffer, 1000]);
         arena.succeeds(SYS_getdents64, [number(&directory), buffer, 1000]);
-        let missing = arena.put_text("/nowhere");
+        let missing = arena.put_text("/proc/nowhere");
         arena.fails(SYS_stat, [missing, buffer], libc::ENOENT);
     });
 }

@@ -1,7 +1,6 @@
 //! The memory that a traced block works on: code and data of the guest, their shadow, and the context that emitted
 //! code finds through GS. It is shared with the traced child, at the places where the engine would have it.
 
-use retro_abi::channel::CLOCKS;
 use retro_abi::layout::{PAGE, SHADOW_DISTANCE};
 use retro_engine::context::{CLOCK, slot, spill_offset};
 use retro_engine::gs_offset;
@@ -88,14 +87,9 @@ impl Memory {
         self.bytes(address, 8).try_into().expect("eight bytes")
     }
 
-    /// The clocks.
-    pub fn clocks(&mut self) -> [i64; CLOCKS] {
-        std::array::from_fn(|n| i64::from_le_bytes(*self.context(CLOCK + 8 * n as i32)))
-    }
-
-    /// Their sum.
+    /// The clock's word.
     pub fn clock(&mut self) -> i64 {
-        self.clocks().into_iter().sum()
+        i64::from_le_bytes(*self.context(CLOCK))
     }
 
     /// The exit or site that emitted code has named last.

@@ -4,8 +4,8 @@ use super::{ARITHMETIC, SavedFlags, Weaver};
 use crate::context::Gpr;
 use crate::translate::address::{Address, Operation, Segment};
 use crate::translate::classify::{Class, classify};
-use crate::translate::emit::Emitter;
 use crate::translate::operand::GprSet;
+use crate::translate::output::Output;
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, RflagsBits};
 
 /// Flags that an instruction surely overwrites.
@@ -109,7 +109,7 @@ fn modifies(guest: &Instruction) -> bool {
 
 impl Weaver {
     /// rcx as scratch for a comparison that leaves flags alone, where that is cheaper than saving them.
-    pub(super) fn flagless(&mut self, out: &mut Emitter) -> bool {
+    pub(super) fn flagless(&mut self, out: &mut Output) -> bool {
         let live = self.live[self.index] != 0 || self.settings.precise && self.wrong == 0;
         if !live || self.saved.is_some() || self.used.contains(Gpr::Rcx) {
             return false;
@@ -123,7 +123,7 @@ impl Weaver {
     /// `mov rcx, gs:[X]; not rcx; lea rcx, [rcx + r + 1]; jrcxz same; jmp slow`, with `r` zero-extended.
     pub(super) fn compare_flagless(
         &mut self,
-        out: &mut Emitter,
+        out: &mut Output,
         register: Gpr,
         size: usize,
         shadow: &Address,
@@ -138,12 +138,13 @@ impl Weaver {
         };
         out.memory(Operation::Lea, 8, Gpr::Rcx, Segment::Flat, &sum);
         let same = out.jump_if_rcx_zero();
-        out.jump_to(self.cold.next_address());
+        let slow = out.cold.next_address();
+        out.jump_to(slow);
         out.bind(same);
     }
 
     /// The next emitted instruction may destroy all arithmetic flags.
-    pub(super) fn destroy_flags(&mut self, out: &mut Emitter) {
+    pub(super) fn destroy_flags(&mut self, out: &mut Output) {
         if self.wrong == ARITHMETIC && (self.saved.is_some() || self.live[self.index] == 0) {
             return;
         }
@@ -154,7 +155,7 @@ impl Weaver {
         self.wrong = ARITHMETIC;
     }
 
-    pub(super) fn restore_flags(&mut self, out: &mut Emitter) {
+    pub(super) fn restore_flags(&mut self, out: &mut Output) {
         if let Some(saved) = self.saved.take() {
             out.restore_flags();
             out.spilled_flags(saved.start);
@@ -168,7 +169,7 @@ impl Weaver {
     }
 
     /// In front of the guest's own instruction: flags that it reads or keeps must be right.
-    pub(super) fn before_own(&mut self, out: &mut Emitter, guest: &Instruction) {
+    pub(super) fn before_own(&mut self, out: &mut Output, guest: &Instruction) {
         let kept = if modifies(guest) { self.observed_behind() & !overwritten(guest) } else { 0 };
         if (read(guest) | kept) & self.wrong != 0 {
             self.restore_flags(out);
@@ -176,7 +177,7 @@ impl Weaver {
     }
 
     /// Behind the guest's own instruction.
-    pub(super) fn after_own(&mut self, out: &mut Emitter, guest: &Instruction) {
+    pub(super) fn after_own(&mut self, out: &mut Output, guest: &Instruction) {
         if !modifies(guest) {
             return;
         }

@@ -1,5 +1,5 @@
 //! What recording weaves into the guest's code: every load checked against the shadow, every store done
-//! twice, instructions counted.
+//! twice.
 //!
 //! `[X]` is guest memory, `gs:[X]` its shadow, `T` a scratch register, `slow` cold code that lets the engine log
 //! the difference, mend the shadow and start over at `check`.
@@ -14,7 +14,6 @@
 //! push r          =>  push r; mov gs:[rsp], r
 //! pop r           =>  pop r; cmp r, gs:[rsp - 8]; jne note
 //! anything else   =>  the engine, before and after it
-//! count           =>  add qword gs:[clock], n; jns deadline
 //! ```
 //!
 //! `gs:[rsp]` and `gs:[rbp]` stand for accesses through a copy of these registers (see `off_the_stack`).
@@ -31,7 +30,7 @@
 //! Invariants:
 //! 1. At a check's start all registers that its operand uses are the guest's.
 //! 2. At the end of a block nothing is spilled and no flag is wrong that anybody reads.
-//! 3. The count is added exactly once per block; a position before it or behind it is told apart by `counted`.
+//! 3. r11 is no scratch register: it holds the clock, or the guest's own value where the block uses it.
 
 mod flags;
 mod form;
@@ -45,69 +44,20 @@ use flags::live_before;
 use form::{Form, exchanged, has_high_byte, is_x87};
 use operand::Operand;
 
-use crate::context::{CLOCK, Gpr, slot};
+use crate::clock::CLOCK_REGISTER;
+use crate::context::{Gpr, slot};
 use crate::entry::target;
 use crate::gs_offset;
+use crate::translate::NOT_INTACT;
 use crate::translate::address::{Address, Operation, Segment};
-use crate::translate::classify::{Class, classify};
-use crate::translate::emit::{Emitter, SpillMark};
+use crate::translate::emit::SpillMark;
 pub use crate::translate::liveness::ARITHMETIC;
-use crate::translate::liveness::flags_dead_before;
 use crate::translate::operand::{
     GprSet, OperandRewriter, gpr_of, iced_register, is_position_independent,
 };
+pub use crate::translate::output::{NO_REGISTER, Output, Site};
 use alloc::vec::Vec;
 use iced_x86::{Code, ConstantOffsets, Instruction, OpKind, Register};
-use retro_abi::channel::CLOCKS;
-
-/// No register.
-pub const NO_REGISTER: u8 = 0xff;
-
-/// A place in a block from which the engine is asked: what it must know there.
-#[derive(Clone, Copy, Debug)]
-pub struct Site {
-    /// Guest address of the instruction.
-    pub pc: u64,
-    /// Cache address to go on at.
-    pub resume: u64,
-    /// Displacement of the operand.
-    pub displacement: i64,
-    /// Registers of the operand, [`NO_REGISTER`] for none.
-    pub base: u8,
-    /// Index register.
-    pub index: u8,
-    /// Logarithm of the index's scale.
-    pub scale: u8,
-    /// Segment.
-    pub segment: Segment,
-    /// Whether the address is cut to 32 bits.
-    pub narrow: bool,
-    /// Bytes of the operand.
-    pub len: u8,
-    /// A register that holds what was loaded, if the instruction cannot start over.
-    pub value: u8,
-    /// What to add to the clock's time to get the time of the instruction.
-    pub adjust: i16,
-}
-
-impl Site {
-    /// Without an operand.
-    pub fn at(pc: u64) -> Site {
-        Site {
-            pc,
-            resume: 0,
-            displacement: 0,
-            base: NO_REGISTER,
-            index: NO_REGISTER,
-            scale: 0,
-            segment: Segment::Flat,
-            narrow: false,
-            len: 0,
-            value: NO_REGISTER,
-            adjust: 0,
-        }
-    }
-}
 
 /// What the guest can notice decides how careful the code has to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,18 +92,12 @@ pub struct Weaver {
     /// Whether the engine follows all accesses, so that a fault is that of the guest's own instruction: where a
     /// check faults, the instruction is translated again, carefully.
     pub careful: bool,
-    /// Code that is rarely executed.
-    pub cold: Emitter,
-    /// Places of this block; the first has number `first_site`.
-    pub sites: Vec<Site>,
-    first_site: u32,
     live: Vec<u32>,
     used: GprSet,
     held: [Option<Held>; 2],
     wrong: u32,
     /// Where the flags are in their slot.
     saved: Option<SavedFlags>,
-    counted: Option<usize>,
     instructions: usize,
     index: usize,
 }
@@ -183,43 +127,28 @@ impl Weaver {
         Weaver {
             settings: Settings::default(),
             careful: false,
-            cold: Emitter::new(),
-            sites: Vec::with_capacity(64),
-            first_site: 0,
             live: Vec::with_capacity(65),
             used: GprSet::default(),
             held: [None; 2],
             wrong: 0,
             saved: None,
-            counted: None,
             instructions: 0,
             index: 0,
         }
     }
 
-    /// Index of the instruction in front of which the block is counted.
-    pub fn counted_at(&self) -> usize {
-        self.counted.unwrap_or(0)
-    }
-
-    /// Starts a block; its cold code will lie at `cold_address`.
+    /// Starts a block.
     pub fn begin(
         &mut self,
         block: &[Instruction],
         operands: &mut OperandRewriter,
-        cold_address: u64,
-        first_site: u32,
         live_at_end: u32,
     ) {
-        self.cold.begin(cold_address, 0);
-        self.sites.clear();
-        self.first_site = first_site;
         self.held = [None; 2];
         self.wrong = 0;
         self.saved = None;
-        self.counted = None;
         self.instructions = block.len();
-        self.used = bit(Gpr::Rsp);
+        self.used = GprSet(bit(Gpr::Rsp).0 | bit(CLOCK_REGISTER).0);
         for guest in block {
             self.used.0 |= operands.used_registers(guest).0;
         }
@@ -233,58 +162,20 @@ impl Weaver {
         self.wrong = if self.settings.precise { 0 } else { ARITHMETIC & !self.live[0] };
     }
 
-    /// Whether the guest's state is complete in front of the next instruction.
-    pub fn intact(&self) -> bool {
-        self.saved.map_or(self.wrong, |saved| saved.wrong) == 0
+    /// [`NOT_INTACT`] if the guest's state is not complete in front of the next instruction, else 0.
+    pub fn completeness(&self) -> u8 {
+        let wrong = self.saved.map_or(self.wrong, |saved| saved.wrong);
+        if wrong == 0 { 0 } else { NOT_INTACT }
     }
 
-    /// In front of each instruction: counts the block where that costs least.
-    pub fn before(&mut self, out: &mut Emitter, index: usize, block: &[Instruction]) {
+    /// In front of each instruction.
+    pub fn before(&mut self, index: usize) {
         self.index = index;
-        if self.counted.is_some() {
-            return;
-        }
-        let guest = &block[index];
-        let dead = self.live[index] == 0 && (!self.settings.precise || flags_dead_before(guest));
-        if self.wrong == ARITHMETIC || dead {
-            self.wrong = ARITHMETIC;
-            self.count(out, guest.ip(), clock_of(block[0].ip()));
-        } else if index + 1 == block.len() {
-            if goes_back(guest) {
-                self.destroy_flags(out);
-                self.count(out, guest.ip(), clock_of(block[0].ip()));
-            } else {
-                let clock = self.scratch(out, 0, GprSet::default());
-                let word = clock_of(block[0].ip());
-                out.load_gs(clock, word);
-                out.lea_disp_any(clock, self.instructions as i32);
-                out.store_gs(clock, word);
-                self.release_local(out);
-                self.counted = Some(index);
-            }
-        }
-    }
-
-    fn count(&mut self, out: &mut Emitter, pc: u64, clock: i32) {
-        self.counted = Some(self.index);
-        out.add_gs_imm8(clock, self.instructions as u8);
-        let stub = self.cold.next_address();
-        out.jump_if_not_negative(stub);
-        let site = Site { resume: out.next_address(), ..self.site(pc) };
-        self.leave_for(site, target::exit_deadline());
-    }
-
-    /// Cold code that goes to the engine, naming a site.
-    fn leave_for(&mut self, site: Site, entry: u64) {
-        let number = self.first_site + self.sites.len() as u32;
-        self.sites.push(site);
-        self.cold.store_gs_imm32(gs_offset!(exit_index), number);
-        self.cold.jump_to(entry);
     }
 
     fn site(&self, pc: u64) -> Site {
-        let counted = if self.counted.is_some() { self.instructions } else { 0 };
-        Site { adjust: self.index as i16 - counted as i16, ..Site::at(pc) }
+        // All of the block is counted before its first instruction.
+        Site { adjust: self.index as i16 - self.instructions as i16, ..Site::at(pc) }
     }
 
     /// The site of an instruction's memory operand.
@@ -319,7 +210,7 @@ impl Weaver {
     // ---- scratch registers ----
 
     /// A scratch register; `number` tells the first from the second. `avoid` are registers of the instruction.
-    fn scratch(&mut self, out: &mut Emitter, number: usize, avoid: GprSet) -> Gpr {
+    fn scratch(&mut self, out: &mut Output, number: usize, avoid: GprSet) -> Gpr {
         if let Some(held) = self.held[number] {
             return held.register;
         }
@@ -332,8 +223,8 @@ impl Weaver {
         let (register, local) = match first.or_else(|| pick(free)) {
             Some(register) => (register, false),
             None => {
-                let taken = avoid.0 | other.0 | bit(Gpr::Rsp).0;
-                (pick(taken).unwrap_or(Gpr::R11), true)
+                let taken = avoid.0 | other.0 | bit(Gpr::Rsp).0 | bit(CLOCK_REGISTER).0;
+                (pick(taken).unwrap_or(Gpr::R15), true)
             }
         };
         let which = if number == 0 { slot::POLICY } else { slot::POLICY_SECOND };
@@ -342,7 +233,7 @@ impl Weaver {
         register
     }
 
-    fn release(&mut self, out: &mut Emitter, local_only: bool) {
+    fn release(&mut self, out: &mut Output, local_only: bool) {
         for held in &mut self.held {
             if let Some(spilled) = *held
                 && (spilled.local || !local_only)
@@ -353,12 +244,12 @@ impl Weaver {
         }
     }
 
-    fn release_local(&mut self, out: &mut Emitter) {
+    fn release_local(&mut self, out: &mut Output) {
         self.release(out, true);
     }
 
     /// At the end of a block, and wherever the engine needs the guest's whole state.
-    pub fn leave(&mut self, out: &mut Emitter) {
+    pub fn leave(&mut self, out: &mut Output) {
         self.restore_flags(out);
         self.release(out, false);
     }
@@ -366,7 +257,7 @@ impl Weaver {
     /// Weaves one instruction that does not end its block.
     pub fn plain(
         &mut self,
-        out: &mut Emitter,
+        out: &mut Output,
         operands: &mut OperandRewriter,
         guest: &Instruction,
         bytes: &[u8],
@@ -417,7 +308,7 @@ impl Weaver {
 
     fn no_memory(
         &mut self,
-        out: &mut Emitter,
+        out: &mut Output,
         operands: &mut OperandRewriter,
         guest: &Instruction,
         bytes: &[u8],
@@ -432,7 +323,7 @@ impl Weaver {
     #[allow(clippy::too_many_arguments, reason = "all of it describes one instruction")]
     fn memory_form(
         &mut self,
-        out: &mut Emitter,
+        out: &mut Output,
         operands: &mut OperandRewriter,
         guest: &Instruction,
         bytes: &[u8],
@@ -464,7 +355,7 @@ impl Weaver {
                 let site = Site { resume, ..self.site_of(guest, len) };
                 self.emit_own(out, operands, guest, bytes, offsets, &operand, false);
                 self.compare_flagless(out, to, len, &operand.shadow);
-                self.leave_for(site, target::exit_mismatch());
+                out.leave_for(site, target::exit_mismatch());
             }
             Form::Load(to, len) => {
                 self.destroy_flags(out);
@@ -578,7 +469,7 @@ impl Weaver {
     /// mov gs:[X], T; mov T, rax; op T, r`, the last for its flags.
     fn compare_and_swap(
         &mut self,
-        out: &mut Emitter,
+        out: &mut Output,
         operands: &mut OperandRewriter,
         guest: &Instruction,
         operand: &Operand,
@@ -596,7 +487,8 @@ impl Weaver {
         out.mov(value, Gpr::Rax);
         emit_on_register(out, operands, guest, register);
         out.compare_exchange(len, value, operand.segment, &operand.real);
-        out.jump_if_not_equal(out.address + check as u64);
+        let again = out.address + check as u64;
+        out.jump_if_not_equal(again);
         out.memory(Operation::Store, len, value, Segment::Gs, &operand.shadow);
         out.mov(value, Gpr::Rax);
         self.before_own(out, guest);
@@ -605,7 +497,7 @@ impl Weaver {
         out.unspill(rax);
     }
 
-    fn push_register(&mut self, out: &mut Emitter, register: Gpr, avoid: GprSet) -> bool {
+    fn push_register(&mut self, out: &mut Output, register: Gpr, avoid: GprSet) -> bool {
         if register == Gpr::Rsp {
             let value = self.scratch(out, 0, avoid);
             out.mov(value, Gpr::Rsp);
@@ -619,14 +511,14 @@ impl Weaver {
     }
 
     /// The shadow's half of a push.
-    fn follow_push(&mut self, out: &mut Emitter, value: Gpr, avoid: GprSet) {
+    fn follow_push(&mut self, out: &mut Output, value: Gpr, avoid: GprSet) {
         let top = Address::at(self.stack_pointer(out, avoid));
         out.memory(Operation::Store, 8, value, Segment::Gs, &top);
     }
 
     fn pop(
         &mut self,
-        out: &mut Emitter,
+        out: &mut Output,
         guest: &Instruction,
         bytes: &[u8],
         register: Gpr,
@@ -641,8 +533,8 @@ impl Weaver {
             out.mov(Gpr::Rcx, Gpr::Rsp);
             out.raw(bytes);
             self.compare_flagless(out, register, 8, &shadow);
-            self.leave_for(site, target::exit_mismatch());
-            self.goes_on_with(out, register, 8);
+            out.leave_for(site, target::exit_mismatch());
+            out.goes_on_with(register as u8, 8);
             return true;
         }
         self.destroy_flags(out);
@@ -652,7 +544,7 @@ impl Weaver {
         true
     }
 
-    fn leave_frame(&mut self, out: &mut Emitter, guest: &Instruction, avoid: GprSet) -> bool {
+    fn leave_frame(&mut self, out: &mut Output, guest: &Instruction, avoid: GprSet) -> bool {
         let value = self.scratch(out, 0, avoid);
         self.destroy_flags(out);
         let resume = out.next_address();
@@ -669,7 +561,7 @@ impl Weaver {
     /// The general way: the engine checks what the instruction will read, and afterwards copies what it wrote.
     fn by_engine(
         &mut self,
-        out: &mut Emitter,
+        out: &mut Output,
         operands: &mut OperandRewriter,
         guest: &Instruction,
         bytes: &[u8],
@@ -682,7 +574,7 @@ impl Weaver {
             emit_anywhere(out, operands, guest, bytes, offsets);
             return;
         }
-        self.ask(out, guest.ip(), target::exit_before_access());
+        out.ask(self.site(guest.ip()), target::exit_before_access());
         if whole {
             // The engine executes all of it.
             self.after_own(out, guest);
@@ -690,22 +582,13 @@ impl Weaver {
         }
         emit_anywhere(out, operands, guest, bytes, offsets);
         self.after_own(out, guest);
-        self.ask(out, guest.ip(), target::exit_after_access());
-    }
-
-    /// Leaves for the engine here and goes on behind.
-    fn ask(&mut self, out: &mut Emitter, pc: u64, entry: u64) {
-        let number = self.first_site + self.sites.len() as u32;
-        out.store_gs_imm32(gs_offset!(exit_index), number);
-        out.jump_to(entry);
-        let resume = out.next_address();
-        self.sites.push(Site { resume, ..self.site(pc) });
+        out.ask(self.site(guest.ip()), target::exit_after_access());
     }
 }
 
 /// The guest's instruction with a register in place of its memory operand.
 fn emit_on_register(
-    out: &mut Emitter,
+    out: &mut Output,
     operands: &mut OperandRewriter,
     guest: &Instruction,
     register: Register,
@@ -721,7 +604,7 @@ fn emit_on_register(
 
 /// The guest's instruction as it is, wherever it stands.
 fn emit_anywhere(
-    out: &mut Emitter,
+    out: &mut Output,
     operands: &mut OperandRewriter,
     guest: &Instruction,
     bytes: &[u8],
@@ -738,16 +621,4 @@ impl Default for Weaver {
     fn default() -> Self {
         Weaver::new()
     }
-}
-
-/// The clock of a block, by its address: one that its neighbours do not use.
-fn clock_of(pc: u64) -> i32 {
-    let mixed = pc >> 2 ^ pc >> 5 ^ pc >> 9;
-    CLOCK + 8 * (mixed % CLOCKS as u64) as i32
-}
-
-/// Whether a block that ends like this can be part of a loop without any other kind of transfer.
-fn goes_back(guest: &Instruction) -> bool {
-    matches!(classify(guest), Class::Jump | Class::Conditional | Class::CountedJump | Class::Call)
-        && guest.near_branch_target() <= guest.ip()
 }

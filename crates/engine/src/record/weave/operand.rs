@@ -6,8 +6,8 @@ use crate::context::Gpr;
 use crate::entry::target;
 use crate::gs_offset;
 use crate::translate::address::{Address, Operation, Segment};
-use crate::translate::emit::Emitter;
 use crate::translate::operand::{GprSet, OperandRewriter, emit_absolute, iced_register};
+use crate::translate::output::Output;
 use iced_x86::{Code, ConstantOffsets, Instruction, Register};
 
 /// A memory operand, ready to use.
@@ -50,7 +50,7 @@ impl Weaver {
     /// Makes the operand addressable; `None` if only the engine can.
     pub(super) fn operand(
         &mut self,
-        out: &mut Emitter,
+        out: &mut Output,
         guest: &Instruction,
         avoid: GprSet,
     ) -> Option<Operand> {
@@ -131,7 +131,7 @@ impl Weaver {
     /// has to be done over. Measured: a doubled `push` in calls alone made sqlite3 twice as slow.
     pub(super) fn off_the_stack(
         &mut self,
-        out: &mut Emitter,
+        out: &mut Output,
         address: &Address,
         avoid: GprSet,
     ) -> Address {
@@ -148,7 +148,7 @@ impl Weaver {
     }
 
     /// A copy of rsp, as of now.
-    pub(super) fn stack_pointer(&mut self, out: &mut Emitter, avoid: GprSet) -> Gpr {
+    pub(super) fn stack_pointer(&mut self, out: &mut Output, avoid: GprSet) -> Gpr {
         let copy = self.scratch(out, 1, avoid);
         out.mov(copy, Gpr::Rsp);
         copy
@@ -158,7 +158,7 @@ impl Weaver {
     #[allow(clippy::too_many_arguments, reason = "all of it describes one instruction")]
     pub(super) fn emit_own(
         &mut self,
-        out: &mut Emitter,
+        out: &mut Output,
         operands: &mut OperandRewriter,
         guest: &Instruction,
         bytes: &[u8],
@@ -194,65 +194,54 @@ impl Weaver {
     /// `mov T, [X]; cmp T, gs:[X]; jne slow` over all of the operand. The last piece stays in `T`.
     pub(super) fn check(
         &mut self,
-        out: &mut Emitter,
+        out: &mut Output,
         guest: &Instruction,
         operand: &Operand,
         len: usize,
         value: Gpr,
     ) {
         let site = Site { resume: out.next_address(), ..self.site_of(guest, len) };
-        let slow = self.cold.next_address();
+        let slow = out.cold.next_address();
         for (size, real, shadow) in pieces(&operand.real, &operand.shadow, len) {
             out.load_zero_extended(size, value, operand.segment, &real);
             out.memory(Operation::Compare, size, value, Segment::Gs, &shadow);
             out.jump_if_not_equal(slow);
         }
-        self.leave_for(site, target::exit_mismatch());
+        out.leave_for(site, target::exit_mismatch());
     }
 
     /// `cmp r, gs:[X]; jne slow`, with `site` for the engine.
     pub(super) fn compare(
         &mut self,
-        out: &mut Emitter,
+        out: &mut Output,
         site: Site,
         register: Gpr,
         size: usize,
         shadow: &Address,
     ) {
         out.memory(Operation::Compare, size, register, Segment::Gs, shadow);
-        out.jump_if_not_equal(self.cold.next_address());
-        self.leave_for(site, target::exit_mismatch());
+        let slow = out.cold.next_address();
+        out.jump_if_not_equal(slow);
+        out.leave_for(site, target::exit_mismatch());
     }
 
     /// `cmp r, gs:[X]; jne note`, behind an instruction that cannot start over.
     pub(super) fn check_after(
         &mut self,
-        out: &mut Emitter,
+        out: &mut Output,
         site: Site,
         register: Gpr,
         size: usize,
         shadow: &Address,
     ) {
         self.compare(out, site, register, size, shadow);
-        self.goes_on_with(out, register, size);
-    }
-
-    /// The last site goes on here: its instruction has happened, and what it has loaded is in a register.
-    pub(super) fn goes_on_with(&mut self, out: &Emitter, register: Gpr, size: usize) {
-        if let Some(site) = self.sites.last_mut() {
-            *site = Site {
-                value: register as u8,
-                len: size as u8,
-                resume: out.next_address(),
-                ..*site
-            };
-        }
+        out.goes_on_with(register as u8, size as u8);
     }
 
     /// Copies what an instruction has stored.
     pub(super) fn copy_to_shadow(
         &mut self,
-        out: &mut Emitter,
+        out: &mut Output,
         operand: &Operand,
         len: usize,
         value: Gpr,

@@ -6,6 +6,7 @@ use crate::entry::target;
 use crate::gs_offset;
 use crate::translate::address::{Address, Operation, Segment};
 use crate::translate::emit::Emitter;
+use crate::translate::output::Output;
 use iced_x86::{Instruction, Register};
 
 impl Weaver {
@@ -24,7 +25,7 @@ impl Weaver {
 
     /// `ret` up to its target in rcx, with rcx and rdx spilled, without flags:
     /// `mov rdx, [rsp]; mov rcx, gs:[rsp]; not rcx; lea rcx, [rdx + rcx + 1]; jrcxz same; jmp slow`.
-    pub fn checked_return(&mut self, out: &mut Emitter, pc: u64, extra: u16) {
+    pub fn checked_return(&mut self, out: &mut Output, pc: u64, extra: u16) {
         let resume = out.next_address();
         let site = Site { resume, ..self.stack_site(pc, Gpr::Rsp, 0) };
         let top = Address::at(Gpr::Rsp);
@@ -38,7 +39,7 @@ impl Weaver {
     }
 
     /// The target of `jmp [X]` or `call [X]` into rcx, with rcx and rdx spilled. False if only the engine can.
-    pub fn checked_target(&mut self, out: &mut Emitter, guest: &Instruction) -> bool {
+    pub fn checked_target(&mut self, out: &mut Output, guest: &Instruction) -> bool {
         let resume = out.next_address();
         let site = Site { resume, ..self.site_of(guest, 8) };
         match Address::of(guest) {
@@ -69,19 +70,19 @@ impl Weaver {
     }
 
     /// Goes on if rdx and rcx are the same, else to the engine.
-    pub(super) fn same_or_slow(&mut self, out: &mut Emitter, site: Site, unspill: bool) {
+    pub(super) fn same_or_slow(&mut self, out: &mut Output, site: Site, unspill: bool) {
         // not rcx; lea rcx, [rdx + rcx + 1]
         out.raw(&[0x48, 0xf7, 0xd1]);
         out.raw(&[0x48, 0x8d, 0x4c, 0x0a, 0x01]);
         let same = out.jump_if_rcx_zero();
-        let slow = self.cold.next_address();
+        let slow = out.cold.next_address();
         out.jump_to(slow);
         out.bind(same);
         if unspill {
             // The operand may use what is spilled.
-            self.cold.load_gs(Gpr::Rcx, spill_offset(slot::BRANCH_RCX));
-            self.cold.load_gs(Gpr::Rdx, spill_offset(slot::BRANCH_RDX));
+            out.cold.load_gs(Gpr::Rcx, spill_offset(slot::BRANCH_RCX));
+            out.cold.load_gs(Gpr::Rdx, spill_offset(slot::BRANCH_RDX));
         }
-        self.leave_for(site, target::exit_mismatch());
+        out.leave_for(site, target::exit_mismatch());
     }
 }

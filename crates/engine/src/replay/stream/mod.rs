@@ -6,9 +6,9 @@
 
 pub mod weave;
 
-use super::clock::time;
-use super::{clock, memory, socket, summary};
+use super::{memory, socket, summary};
 use crate::cache::CodeCache;
+use crate::clock::{self, time};
 use crate::context::{Context, ExitKind, Gpr, Registers};
 use crate::lock::Lock;
 use crate::record::access::ranges_of;

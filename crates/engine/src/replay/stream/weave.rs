@@ -280,7 +280,7 @@ impl Tracer {
         self.lengths.clear();
         self.lengths.extend(block.iter().map(|guest| guest.len() as u8));
         let mut used = GprSet::default();
-        used.0 |= 1 << Gpr::Rsp as u16 | 1 << super::super::clock::CLOCK_REGISTER as u16;
+        used.0 |= 1 << Gpr::Rsp as u16 | 1 << crate::clock::CLOCK_REGISTER as u16;
         for guest in block {
             used.0 |= operands.used_registers(guest).0;
         }

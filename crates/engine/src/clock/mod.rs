@@ -1,15 +1,21 @@
-//! The clock of a replay: counts retired guest instructions up to a deadline.
+//! The clock of a recorded or replayed process: counts its retired guest instructions.
 //!
-//! It is time minus deadline. While guest code runs it is in a register (see [`super::weave`]), which every block adds
-//! its length to before anything else; a block that would make it positive leaves for the engine. While the engine
-//! runs it is in a word of the page below the branch table, next to the deadline.
+//! It is time minus deadline. While guest code runs it is in a register (see [`weave`]), which every block adds its length to
+//! before anything else; where there is a deadline, a block that would make it positive leaves for the engine. While the
+//! engine runs it is in a word of the page below the branch table, next to the deadline. For a recorded process that page is the
+//! recorder's, so that the time is known even of a process that was killed.
+//!
+//! Invariant: at every exit of guest code and on every way back the clock is in its register, and the guest's own value in a slot:
+//! [`take`] and [`give`] change places.
 
-use super::stream::{self, weave::CURSOR_REGISTER};
+pub mod weave;
+
 use crate::context::{CLOCK, Context, Gpr, Registers, slot};
+use crate::replay::stream::{self, weave::CURSOR_REGISTER};
 use core::sync::atomic::{AtomicU64, Ordering};
 use retro_abi::layout::SHADOW_DISTANCE;
 
-/// Where guest code keeps the clock.
+/// Where guest code keeps the clock: the register that compilers use least.
 pub const CLOCK_REGISTER: Gpr = Gpr::R11;
 
 /// GS displacement of the clock's word.
@@ -17,6 +23,11 @@ pub const CLOCK_WORD: i32 = CLOCK;
 
 /// GS displacement of the place of a stream's next record.
 pub const CURSOR_WORD: i32 = CLOCK + 16;
+
+/// Whether guest code of this process counts.
+pub fn active() -> bool {
+    crate::record::watching() || crate::replay::active()
+}
 
 /// The clock, its deadline, and the place of the next record of a stream.
 fn words() -> &'static [AtomicU64; 3] {
@@ -80,9 +91,19 @@ pub fn give(context: &mut Context) {
     }
 }
 
+/// A thread is about to start: its context looks as at an exit.
+pub fn ready(context: &mut Context) {
+    if active() {
+        give(context);
+    }
+}
+
 /// Guest code was stopped in the middle of a block, as `held` shows the registers. Makes the context, which has the
 /// guest's registers, look as at an exit.
 pub fn interrupted(context: &mut Context, held: &Registers, in_register: bool) {
+    if !active() {
+        return;
+    }
     if in_register {
         words()[0].store(held.get(CLOCK_REGISTER), Ordering::Relaxed);
         if stream::active() {
