@@ -3,9 +3,9 @@
 use super::channel::{Channel, Writer, visible_pid};
 use super::intervals::Intervals;
 use super::{ACTIVE, Ahead, Recorder, STATE, WATCHING, schedule, shadow, with};
-use crate::context::{BRANCH_TABLE_BYTES, CONTEXT_AREA, Context, JUMP_TABLE};
+use crate::context::{BRANCH_TABLE_BYTES, CONTEXT_AREA, Context, Gpr, JUMP_TABLE};
 use crate::dispatch::engine;
-use crate::maps::AddressSpace;
+use crate::maps::{AddressSpace, STACK_TOP};
 use crate::sys::{self, Result};
 use crate::threads;
 use crate::translate::MAX_INSTRUCTIONS;
@@ -125,6 +125,26 @@ impl Recorder {
         }
     }
 
+    /// Logs what the first stack holds, as if the first instruction read all of it: arguments, environment and auxiliary
+    /// vector. Programs change these words early, and debuggers want them as they were.
+    fn log_first_stack(&mut self, pointer: u64) {
+        let time = self.time();
+        let mut piece = alloc::vec![0; MAX_BYTES];
+        let mut at = pointer;
+        while at < STACK_TOP {
+            let want = (STACK_TOP - at).min(MAX_BYTES as u64) as usize;
+            let got = crate::guest_memory::read_partial(at, &mut piece[..want]);
+            let bytes = &piece[..got];
+            shadow::bytes(at, got).copy_from_slice(bytes);
+            self.event_at(time, Event::Load { address: at, bytes });
+            at += got as u64;
+            if got < want {
+                break;
+            }
+        }
+        self.leave_out_of_refill();
+    }
+
     fn log_start(&mut self, origin: Origin, program: &Program) {
         let now = sys::wall_clock();
         let arguments = joined(program.arguments);
@@ -162,7 +182,10 @@ fn joined(texts: &[&[u8]]) -> Vec<u8> {
 pub fn begin_first_thread(home: &'static mut Context) -> &'static mut Context {
     let chaos = with(|recorder| chaos_of(recorder)).flatten();
     let context = schedule::start(home, chaos);
-    with(|recorder| recorder.begin_interval(context, 0));
+    with(|recorder| {
+        recorder.begin_interval(context, 0);
+        recorder.log_first_stack(context.registers.get(Gpr::Rsp));
+    });
     context
 }
 
