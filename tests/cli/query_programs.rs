@@ -411,3 +411,50 @@ fn deep_stacks_have_their_arguments_soon() {
     let text = recorded.ask(&["bt", "--limit", "1001"]);
     assert!(text.contains("\n#10 dig at ") && text.contains("\n#1000 dig at "), "{text}");
 }
+
+/// A file that is mapped, and read or written only after many intervals. Nothing else knows what it held once it is gone.
+const MAPPED: &str = r#"
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+char *text;
+volatile unsigned long spun;
+static void ready(void) {}
+static void spin(void) { for (unsigned long i = 0; i < 300000; i++) spun += i; }
+int main(void)
+{
+    int file = open("text", O_RDONLY);
+    text = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    ready();
+    spin();
+    unsigned long sum = 0;
+    for (int i = 0; i < 8192; i++) sum += text[i];
+    spin();
+    /* This page is found and written over at once. */
+    for (int i = 0; i < 100; i++) text[4096 + i] = text[i] + 1;
+    munmap(text, 4096);
+    return sum == 0;
+}
+"#;
+
+#[test]
+fn memory_that_was_read_much_later() {
+    let recorded = Recorded::new("query-later", "mapped.c", MAPPED, &["cc", "-g", "-O0"]);
+    let file = recorded.store.directory().join("text");
+    let contents: String = (0..8192u32).map(|i| char::from(b'a' + (i % 26) as u8)).collect();
+    for interval in ["1M", "200k", "50k"] {
+        std::fs::write(&file, &contents).unwrap();
+        let options = ["record", "--quiet", "--no-index", "--interval", interval, "--"];
+        recorded.store.retro(options.iter().chain(&["./program"]));
+        std::fs::remove_file(&file).unwrap();
+        recorded.ask(&["index"]);
+        let at = recorded.objects(&["calls", "ready"])[0]["time"].to_string();
+        for (index, wanted) in
+            [(0, "abcdefgh"), (4090, "ijklmnop"), (4096, "opqrstuv"), (8184, "uvwxyzab")]
+        {
+            let expression = format!("*(text+{index})@8");
+            let said = recorded.ask(&["print", &expression, "--at", &at]);
+            assert_eq!(said, format!("\"{wanted}\"\n"), "{interval}: {expression}");
+        }
+    }
+}

@@ -415,15 +415,20 @@ class _hint_kept:
         _stepping_ends()
 
 
-def _refuse_record():
-    """gdb would record the replay step by step, on top of what can go back by itself, and then try to change memory."""
-    try:
-        _now()
-    except gdb.GdbError:
-        # Not a recording: gdb may record it.
-        return
-    raise gdb.GdbError("this run is recorded already: reverse-continue, reverse-step and the like work as they are, "
-                       "without `record`")
+class RefuseRecord(gdb.Command):
+    """Refuse to record a run that is recorded already. What `record` calls first."""
+
+    def __init__(self):
+        super().__init__("retro refuse-record", gdb.COMMAND_OBSCURE)
+
+    def invoke(self, argument, from_tty):
+        try:
+            _now()
+        except gdb.GdbError:
+            # Not a recording: gdb may record it.
+            return
+        # gdb would follow the replay instruction by instruction, and to go back it would try to change memory.
+        raise gdb.GdbError("this run is recorded already: reverse-continue, reverse-step and the like work without `record`")
 
 
 def _hook(command, action, purpose="Tell the server of recorded runs that a step begins or is over."):
@@ -433,7 +438,7 @@ def _hook(command, action, purpose="Tell the server of recorded runs that a step
     try:
         gdb.execute("show user " + hook, to_string=True)
     except gdb.error:
-        gdb.execute("define %s\npython %s\nend" % (hook, action))
+        gdb.execute("define %s\n%s\nend" % (hook, action))
         gdb.execute("document %s\n%s\nend" % (hook, purpose))
 
 
@@ -455,16 +460,16 @@ def retro_begin():
               % " ".join(_ask("when")[0]))
 
 
-for command in (Retro, When, Seek, Back, Caller, LastWrite, History, Calls, Goto, Bookmark):
+for command in (Retro, When, Seek, Back, Caller, LastWrite, History, Calls, Goto, Bookmark, RefuseRecord):
     command()
 for command in _STEPS:
-    _hook(command, "_stepping()")
+    _hook(command, "python _stepping()")
 for command in _STEPS_OUT:
-    _hook(command, "_stepping(True)")
+    _hook(command, "python _stepping(True)")
 for command in _OTHERS_THAT_RESUME:
-    _hook(command, "_stepping_ends()")
-for command in ("record", "record full", "record btrace"):
-    _hook(command, "_refuse_record()", "Refuse to record a run that is recorded already.")
+    _hook(command, "python _stepping_ends()")
+for command in ("record", "record full", "record btrace", "target record-full", "target record-btrace"):
+    _hook(command, "retro refuse-record", "Refuse to record a run that is recorded already.")
 gdb.events.stop.connect(_stepping_ends)
 gdb.events.before_prompt.connect(_stepping_ends)
 gdb.events.stop.connect(_note_time)
