@@ -12,7 +12,7 @@ use crate::translate::MAX_INSTRUCTIONS;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use linux_raw_sys::general as c;
-use retro_abi::channel::{CLOCKS, Origin, Stream, ended, slot_state};
+use retro_abi::channel::{CLOCKS, Origin, Stream, Unrecorded, ended, slot_state};
 use retro_abi::config::{Config, PreviousLog, SharedFile};
 use retro_abi::layout::{PAGE, SHADOW_DISTANCE};
 use retro_abi::log::{Event, MAX_BYTES, MapKind};
@@ -35,8 +35,12 @@ pub fn begin(config: &Config, program: &Program) -> Result<()> {
     // does, the recorder sees from the one that the other's program was replaced.
     let mask = sys::set_signal_mask(!0);
     let begun = begin_log(config, program, channel);
-    if begun.is_err() {
-        channel.control().unrecorded.fetch_add(1, Ordering::Relaxed);
+    if let Err(error) = begun {
+        channel.count_unrecorded(match error {
+            sys::Errno::EAGAIN if is_closed(channel) => Unrecorded::Stopped,
+            sys::Errno::EAGAIN => Unrecorded::TooMany,
+            _ => Unrecorded::NoMemory,
+        });
     }
     if let Some(PreviousLog { slot, replaces: true, .. }) = config.previous {
         let how = if begun.is_ok() { ended::EXECUTED } else { ended::STOPPED };
@@ -46,12 +50,16 @@ pub fn begin(config: &Config, program: &Program) -> Result<()> {
     begun
 }
 
+/// Whether the recorder takes no more logs.
+fn is_closed(channel: Channel) -> bool {
+    channel.control().closed.load(Ordering::Relaxed) != 0
+}
+
 fn begin_log(config: &Config, program: &Program, channel: Channel) -> Result<()> {
     shadow::create()?;
     create_window()?;
     let control = channel.control();
-    let open = control.closed.load(Ordering::Relaxed) == 0;
-    let slot = match if open { channel.claim() } else { None } {
+    let slot = match if is_closed(channel) { None } else { channel.claim() } {
         Some(slot) => slot,
         None => return Err(sys::Errno::EAGAIN),
     };
@@ -263,8 +271,12 @@ pub fn reserve_log() -> Option<Reserved> {
         if control.follow.load(Ordering::Relaxed) == 0 {
             return None;
         }
+        if is_closed(channel) {
+            channel.count_unrecorded(Unrecorded::Stopped);
+            return None;
+        }
         let Some(slot) = channel.claim_for_child() else {
-            control.unrecorded.fetch_add(1, Ordering::Relaxed);
+            channel.count_unrecorded(Unrecorded::TooMany);
             return None;
         };
         let time = recorder.time();
@@ -283,7 +295,13 @@ pub fn unreserve(reserved: Option<Reserved>) {
 /// In the parent: a child was made.
 pub fn forked(pid: u32, reserved: Option<Reserved>) {
     let log = reserved.map_or(0, |reserved| reserved.log + 1);
-    with(|recorder| recorder.event(Event::Fork { pid, log }));
+    with(|recorder| {
+        recorder.event(Event::Fork { pid, log });
+        let is_visible = recorder.writer.header().pid.load(Ordering::Relaxed) == sys::getpid();
+        if let Some(reserved) = reserved.filter(|_| is_visible) {
+            recorder.writer.channel().name_child(reserved.slot, pid as i32);
+        }
+    });
 }
 
 /// In a child with a copy of the memory: its own log begins. The kernel has wiped the shadow.
@@ -403,7 +421,7 @@ pub fn for_exec(borrowed: bool) -> Option<(SharedFile, PreviousLog)> {
         let channel = recorder.writer.channel();
         if !channel.is_reachable() {
             // The next program will not be able to log: another user, or no /proc.
-            channel.control().unrecorded.fetch_add(1, Ordering::Relaxed);
+            channel.count_unrecorded(Unrecorded::Unreachable);
             if !borrowed {
                 recorder.writer.header().ended.store(ended::STOPPED, Ordering::Relaxed);
             }
