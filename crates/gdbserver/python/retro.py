@@ -372,8 +372,6 @@ def _stepping(is_out=False):
         command = "stepping" if slot is None else "stepping-out %d" % slot
         _Hint.is_given = True
         _ask(" ".join([command, *sorted(set(re.findall(r"\b0x[0-9a-f]+", listed)))]))
-        # Editors get no prompt: a command that fails is over when gdb has nothing else to do.
-        gdb.post_event(_stepping_ends_unless_it_runs)
     except (gdb.error, gdb.GdbError):
         # It is slower then, and as right.
         pass
@@ -396,12 +394,6 @@ def _stepping_ends(_event=None):
         _ask("stepping-ends")
     except gdb.GdbError:
         pass
-
-
-def _stepping_ends_unless_it_runs():
-    thread = gdb.selected_thread()
-    if thread is not None and thread.is_valid() and not thread.is_running():
-        _stepping_ends()
 
 
 class _hint_kept:
