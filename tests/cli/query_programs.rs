@@ -458,3 +458,51 @@ fn memory_that_was_read_much_later() {
         }
     }
 }
+
+/// The unlikely part of a function has code of its own elsewhere, where the parameter is in no register any more; and a copy of a
+/// function is made for a parameter that is always the same.
+#[test]
+fn arguments_in_unlikely_code_are_those_of_the_call() {
+    const SOURCE: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+static int table[4] = {1, 2, 3, 4};
+volatile int sink;
+__attribute__((noinline, cold, noreturn)) static void fail(const char *why, int code)
+{
+    sink = code;
+    puts(why);
+    abort();
+}
+__attribute__((noinline)) int look(int key, int *place)
+{
+    int index = key & 3;
+    if (__builtin_expect(place[index] == 4, 0))
+        fail("four", index);
+    return place[index];
+}
+int main(void)
+{
+    for (int i = 0; i < 4; i++)
+        sink += look(i + 16, table);
+}
+"#;
+    let recorded = Recorded::new("query-unlikely", "unlikely.c", SOURCE, &["gcc", "-g", "-O2"]);
+    let stack = recorded.object(&["bt", "--args"]);
+    let arguments = |function: &str| {
+        let frames = stack["frames"].as_array().unwrap().iter();
+        let frame = frames.into_iter().find(|frame| frame["function"] == function).unwrap();
+        let arguments = frame["arguments"].as_array().unwrap().iter();
+        let mut named: Vec<(&str, &str)> = arguments
+            .map(|one| (one["name"].as_str().unwrap(), one["value"].as_str().unwrap()))
+            .collect();
+        named.sort();
+        named
+    };
+    assert_eq!(arguments("look")[0], ("key", "19"));
+    assert_eq!(arguments("fail")[0], ("code", "3"));
+    assert!(arguments("fail")[1].1.ends_with("\"four\""), "{stack}");
+    let frames = stack["frames"].as_array().unwrap().iter();
+    let index = frames.into_iter().position(|frame| frame["function"] == "look").unwrap();
+    assert_eq!(recorded.ask(&["print", "key", "--frame", &index.to_string()]), "19\n");
+}
