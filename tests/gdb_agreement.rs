@@ -202,6 +202,13 @@ fn threads_signals_and_libc() {
 }
 
 #[test]
+fn functions_that_are_jumped_to() {
+    let place = Place::new("jumped");
+    let command = place.compile("gcc", &["-g", "-O2"], "jumped.c");
+    compare("functions that are jumped to", &place, command);
+}
+
+#[test]
 fn plain_c() {
     let place = Place::new("plain");
     let command = place.compile("gcc", &["-g", "-O0", "-pthread", "-lm"], "tasks.c");
