@@ -506,3 +506,47 @@ int main(void)
     let index = frames.into_iter().position(|frame| frame["function"] == "look").unwrap();
     assert_eq!(recorded.ask(&["print", "key", "--frame", &index.to_string()]), "19\n");
 }
+
+/// What is mapped from a device has its name, as drivers' mappings do.
+#[test]
+fn mappings_of_devices_have_their_paths() {
+    const SOURCE: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static void ready(void) {}
+int main(void)
+{
+    int device = open("/dev/zero", O_RDWR), memory = memfd_create("pinned", 0);
+    char *whole = mmap(0, 16384, PROT_READ | PROT_WRITE, MAP_SHARED, device, 0);
+    ftruncate(memory, 8192);
+    char *named = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    mprotect(whole + 4096, 4096, PROT_READ);
+    named[0] = whole[0] = 1;
+    if (fork() == 0)
+        _exit(whole[0] + 6);
+    ready();
+    return 0;
+}
+"#;
+    let recorded = Recorded::new("query-devices", "devices.c", SOURCE, &["cc", "-g", "-O0"]);
+    let at = recorded.objects(&["calls", "ready"])[0]["time"].to_string();
+    let shown = |question: &[&str]| -> Vec<(String, String)> {
+        let maps = recorded.objects(question).into_iter();
+        let named = maps.filter_map(|map| {
+            let file = map["file"].as_str()?.to_owned();
+            Some((file, map["rights"].as_str()?.to_owned()))
+        });
+        named.filter(|(file, _)| file.starts_with("/dev/") || file.contains("memfd")).collect()
+    };
+    let zero = |rights: &str| ("/dev/zero".to_owned(), rights.to_owned());
+    let memory = ("/memfd:pinned (deleted)".to_owned(), "rw-s".to_owned());
+    let wanted = [zero("rw-s"), zero("r--s"), zero("rw-s"), memory];
+    let mut seen = shown(&["maps", "--at", &at]);
+    seen.sort_by_key(|(file, _)| file.contains("memfd"));
+    assert_eq!(seen, wanted);
+    let mut child = shown(&["maps", "--process", "1"]);
+    child.sort_by_key(|(file, _)| file.contains("memfd"));
+    assert_eq!(child, wanted);
+}
