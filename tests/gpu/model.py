@@ -1,4 +1,5 @@
-# A few steps of gradient descent on a GPU. Everything is made of small whole numbers, so that all sums are exact.
+# A few steps of gradient descent on a GPU. Everything is made of whole numbers that doubles hold exactly, so that the order of
+# additions does not matter.
 import sys
 
 import torch
@@ -9,9 +10,9 @@ if not torch.cuda.is_available():
 
 torch.manual_seed(0)
 device = torch.device("cuda")
-inputs = torch.randint(-3, 4, (256, 64)).float().to(device)
-targets = torch.randint(-3, 4, (256, 8)).float().to(device)
-weights = torch.zeros(64, 8, device=device, requires_grad=True)
+inputs = torch.randint(-3, 4, (256, 64)).double().to(device)
+targets = torch.randint(-3, 4, (256, 8)).double().to(device)
+weights = torch.zeros(64, 8, device=device, dtype=torch.float64, requires_grad=True)
 for step in range(3):
     loss = ((inputs @ weights - targets) ** 2).sum()
     loss.backward()
