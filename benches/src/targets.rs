@@ -83,7 +83,7 @@ pub fn judge(report: &Report) -> Vec<String> {
 fn all_of(
     report: &Report,
     mode: Mode,
-    select: impl Fn(&crate::programs::Program) -> bool,
+    select: impl Fn(&programs::Program) -> bool,
 ) -> Option<Vec<(f64, &'static str)>> {
     let ratio = |name: &'static str| Some((report.program(name)?.figures(mode)?.wall_ratio, name));
     let selected = programs::all().filter(|program| select(program));
