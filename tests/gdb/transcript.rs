@@ -107,8 +107,8 @@ fn is_library(line: &str) -> bool {
         word.starts_with("__") && VARIANTS.iter().any(|variant| word.contains(variant))
     };
     let names = line.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
-    // A breakpoint in what has no debug information.
-    let is_nowhere = line.contains("reakpoint ") && line.ends_with(" at 0x…");
+    // By its name, in what has no debug information.
+    let is_nowhere = line.starts_with("Temporary breakpoint ") && line.ends_with(" at 0x…");
     LIBRARY_WORDS.iter().any(|word| line.contains(word))
         || names.into_iter().any(is_variant)
         || is_nowhere
