@@ -7,6 +7,8 @@ mod counters;
 mod damage;
 #[path = "cli/dumps.rs"]
 mod dumps;
+#[path = "cli/endings.rs"]
+mod endings;
 #[path = "cli/errors.rs"]
 mod errors;
 #[path = "cli/flushing.rs"]

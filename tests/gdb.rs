@@ -6,16 +6,23 @@
 //!
 //! `RETRO_BINARY=path` tests another `retro`. Tests are left out where there is no gdb.
 
+#[path = "gdb/beginnings.rs"]
+mod beginnings;
 #[path = "gdb/clients.rs"]
 mod clients;
 #[path = "gdb/consistency.rs"]
 mod consistency;
+#[path = "gdb/hints.rs"]
+mod hints;
 #[path = "gdb/machine_interface.rs"]
 mod machine_interface;
 #[path = "gdb/recorded.rs"]
 mod recorded;
 #[path = "gdb/robustness.rs"]
 mod robustness;
+#[path = "cli/session.rs"]
+#[allow(dead_code, reason = "other tests use all of it")]
+mod session;
 #[path = "gdb/transcript.rs"]
 mod transcript;
 
@@ -54,6 +61,11 @@ fn our_own_commands_move_and_tell() {
 #[test]
 fn nothing_can_be_changed() {
     check("refusals");
+}
+
+#[test]
+fn steps_that_are_refused_leave_nothing_behind() {
+    check("hints");
 }
 
 #[test]

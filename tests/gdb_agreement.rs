@@ -7,7 +7,7 @@
 //! innermost frames, and on expressions made of them. What may differ, and why, is in [`agreement::Understood`].
 //!
 //! `RETRO_FULL=1` compares hundreds of moments of each program, `RETRO_AGREEMENT_MOMENTS=n` so many, and
-//! `RETRO_AGREEMENT_SEED=n` other ones. Debug information of `python3` and `sqlite3` is used
+//! `RETRO_AGREEMENT_SEED=n` other ones, `RETRO_AGREEMENT_FUNCTION=name` those right after calls of a function. Debug information of `python3` and `sqlite3` is used
 //! if it is installed; `RETRO_SQLITE=directory`, with SQLite's `sqlite3.h` and a `sqlite3.o` made by `gcc -g -O2 -c sqlite3.c`,
 //! compares SQLite with its debug information, too. `RETRO_BINARY=path` records with another `retro`.
 
@@ -36,6 +36,9 @@ const MOMENTS: u64 = 6;
 
 /// Moments of each program if `RETRO_FULL=1` is set.
 const FULL_MOMENTS: u64 = 300;
+
+/// How far moments are at most from the calls of a function that somebody asks for.
+const AFTER_CALL: u64 = 300;
 
 /// A test's place, and what it builds there.
 struct Place(Scratch);
@@ -107,8 +110,16 @@ fn compare(name: &str, place: &Place, command: Command) {
     let mut tally = Tally::new(name);
     let core = place.path().join("core");
     let start = recorded.program_start();
+    let function = std::env::var("RETRO_AGREEMENT_FUNCTION").ok();
+    let calls = function.map(|function| recorded.calls(&function));
     for _ in 0..moments {
-        let time = start + random.below(process.end - start);
+        let time = match &calls {
+            None => start + random.below(process.end - start),
+            Some(calls) => {
+                let call = calls[random.below(calls.len() as u64) as usize];
+                (call + random.below(AFTER_CALL)).min(process.end)
+            }
+        };
         let moment = Moment { log: 0, time };
         let file = fs::File::create(&core).unwrap();
         core_file::write(&recorded.run, moment, std::io::BufWriter::new(file), &Cancel::new())
@@ -188,6 +199,13 @@ fn threads_signals_and_libc() {
     let place = Place::new("tasks");
     let command = place.compile("gcc", &["-g", "-O2", "-pthread", "-lm"], "tasks.c");
     compare("threads, signals and libc", &place, command);
+}
+
+#[test]
+fn functions_that_are_jumped_to() {
+    let place = Place::new("jumped");
+    let command = place.compile("gcc", &["-g", "-O2"], "jumped.c");
+    compare("functions that are jumped to", &place, command);
 }
 
 #[test]

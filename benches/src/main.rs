@@ -88,7 +88,7 @@ fn do_task(task: &Task) -> Result<()> {
 /// Whether every measured run gave the right answer.
 fn run(options: &Options) -> Result<bool> {
     if options.list {
-        print!("{}", table::program_list(programs::PROGRAMS));
+        print!("{}", table::program_list(programs::all()));
         return Ok(true);
     }
     interrupt::install()?;

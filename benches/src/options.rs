@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 
 use crate::modes::Mode;
-use crate::programs::{Group, PROGRAMS, Program};
+use crate::programs::{self, Group, Program};
 
 /// Questions of each kind that the mode `query` asks, if nobody says otherwise.
 const DEFAULT_QUESTIONS: u32 = 200;
@@ -17,6 +17,7 @@ Examples:
   retro-bench --modes run,record --group cpu      the CPU-bound programs, without the peer
   retro-bench --modes replay,index,query          what looking at a recording costs
   retro-bench --only gzip,sh-loop --runs 7        two programs, seven rounds each
+  retro-bench --modes run,record --group short,string,process,syscall,cold    short programs
   retro-bench --json --out results.json           every sample, for another program to read
   retro-bench --update-results                    rewrite the measured part of benches/RESULTS.md
   retro-bench --retro target/debug/retro --only true
@@ -115,8 +116,7 @@ pub enum Task {
 impl Options {
     /// The programs asked for, in table order.
     pub fn selected_programs(&self) -> Vec<&'static Program> {
-        PROGRAMS
-            .iter()
+        programs::all()
             .filter(|program| {
                 self.only.is_empty() || self.only.iter().any(|name| name == program.name)
             })
@@ -135,7 +135,7 @@ impl Options {
 }
 
 fn program_name(name: &str) -> Result<String, String> {
-    if PROGRAMS.iter().any(|program| program.name == name) {
+    if programs::all().any(|program| program.name == name) {
         Ok(name.to_owned())
     } else {
         Err("no such program; --list shows them".to_owned())
@@ -163,7 +163,7 @@ mod tests {
     fn selection_combines_names_and_groups() {
         assert_eq!(names(&["--only", "queens,gzip"]), ["gzip", "queens"]);
         assert_eq!(names(&["--only", "queens,true", "--group", "cold"]), ["true"]);
-        assert_eq!(names(&[]).len(), PROGRAMS.len());
+        assert_eq!(names(&[]).len(), programs::all().count());
     }
 
     #[test]

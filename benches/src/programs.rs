@@ -2,7 +2,10 @@
 //!
 //! A program is a command line in the work directory plus the inputs it needs. Its first word is a
 //! program of the system, or `./name` for one compiled by the benchmark. Sizes are such that a CPU-
-//! bound program takes about half a second natively: long against start-up, short enough to repeat.
+//! bound program takes about half a second natively: long against start-up, short enough to repeat. What is dominated by
+//! start-up is in [`short`].
+
+mod short;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -29,6 +32,10 @@ pub enum Group {
     Jit,
     /// Translating code that runs once
     Cold,
+    /// Half a second of everyday work
+    Short,
+    /// Repeated string instructions
+    String,
 }
 
 impl Group {
@@ -96,8 +103,12 @@ macro_rules! c_program {
     };
 }
 
-/// In the order of the report: by group, the eight headline programs first.
-pub const PROGRAMS: &[Program] = &[
+/// All of them, in the order of the report: by group, the eight headline programs first.
+pub fn all() -> impl Iterator<Item = &'static Program> {
+    LONG.iter().chain(short::PROGRAMS)
+}
+
+const LONG: &[Program] = &[
     Program {
         name: "gzip",
         group: Group::Cpu,
@@ -317,22 +328,22 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_eight_are_headline() {
-        let names: HashSet<_> = PROGRAMS.iter().map(|program| program.name).collect();
-        assert_eq!(names.len(), PROGRAMS.len());
-        let headline: Vec<_> = PROGRAMS.iter().filter(|program| program.headline).collect();
+        let names: HashSet<_> = all().map(|program| program.name).collect();
+        assert_eq!(names.len(), all().count());
+        let headline: Vec<_> = all().filter(|program| program.headline).collect();
         assert_eq!(headline.len(), 8);
         assert!(headline.iter().all(|program| program.group == Group::Cpu));
     }
 
     #[test]
     fn queried_programs_are_in_the_table() {
-        let queried = PROGRAMS.iter().filter(|program| program.is_queried());
+        let queried = all().filter(|program| program.is_queried());
         assert_eq!(queried.count(), QUERIED.len());
     }
 
     #[test]
     fn compiled_programs_lie_in_the_work_directory() {
-        let queens = PROGRAMS.iter().find(|program| program.name == "queens").expect("present");
+        let queens = all().find(|program| program.name == "queens").expect("present");
         assert_eq!(queens.guest(Path::new("/work-directory")), ["/work-directory/queens"]);
     }
 }

@@ -81,6 +81,8 @@ pub struct Figures {
 #[derive(Debug, Serialize)]
 pub struct GeometricMean {
     pub over: &'static str,
+    /// The group of all of its programs.
+    pub group: Group,
     pub programs: usize,
     pub wall_ratio: BTreeMap<Mode, f64>,
     pub cpu_ratio: BTreeMap<Mode, f64>,
@@ -170,12 +172,13 @@ impl GeometricMean {
     /// on which the mode failed would flatter it.
     pub fn over(
         name: &'static str,
+        group: Group,
         programs: &[ProgramReport],
         modes: &[Mode],
         select: impl Fn(&ProgramReport) -> bool,
     ) -> Option<Self> {
-        let selected: Vec<&ProgramReport> =
-            programs.iter().filter(|program| select(program)).collect();
+        let of_group = programs.iter().filter(|program| program.group == group);
+        let selected: Vec<&ProgramReport> = of_group.filter(|program| select(program)).collect();
         let mean_of = |value: fn(&Figures) -> Option<f64>| -> BTreeMap<Mode, f64> {
             let mean = |mode: Mode| {
                 let values: Option<Vec<f64>> =
@@ -186,6 +189,7 @@ impl GeometricMean {
         };
         (!selected.is_empty()).then(|| Self {
             over: name,
+            group,
             programs: selected.len(),
             wall_ratio: mean_of(|figures| Some(figures.wall_ratio)),
             cpu_ratio: mean_of(|figures| Some(figures.cpu_ratio)),
@@ -219,7 +223,7 @@ impl Report {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::programs::PROGRAMS;
+    use crate::programs;
     use crate::recording::LogSize;
 
     /// A report in which each program took the given milliseconds natively and under run, record and valgrind; a
@@ -234,7 +238,7 @@ pub mod tests {
             .iter()
             .map(|(name, milliseconds)| {
                 let program =
-                    PROGRAMS.iter().find(|program| program.name == *name).expect("known program");
+                    programs::all().find(|program| program.name == *name).expect("known program");
                 let outcomes = modes.iter().zip(*milliseconds).map(|(&mode, &wall_ms)| {
                     let log =
                         mode.records().then_some(LogSize { bytes: 100, instructions: 10_000 });
@@ -251,9 +255,9 @@ pub mod tests {
                 ProgramReport::new(program, outcomes.collect())
             })
             .collect();
-        let geometric_means = GeometricMean::over("the eight", &programs, modes, |p| p.headline)
-            .into_iter()
-            .collect();
+        let eight = GeometricMean::over("the eight", Group::Cpu, &programs, modes, |p| p.headline);
+        let short = GeometricMean::over("short", Group::Short, &programs, modes, |_| true);
+        let geometric_means = eight.into_iter().chain(short).collect();
         Report {
             command_line: "retro-bench --runs 3".to_owned(),
             machine: Machine { cpu: "Test CPU".to_owned(), cores: 2, kernel: "6.1".to_owned() },

@@ -50,8 +50,9 @@ pub fn run(options: &Options) -> Result<Report> {
 
     let modes = launcher.modes().to_vec();
     let means = [
-        GeometricMean::over("the eight", &programs, &modes, |program| program.headline),
-        GeometricMean::over("all cpu", &programs, &modes, |program| program.group == Group::Cpu),
+        GeometricMean::over("the eight", Group::Cpu, &programs, &modes, |program| program.headline),
+        GeometricMean::over("all cpu", Group::Cpu, &programs, &modes, |_| true),
+        GeometricMean::over("short", Group::Short, &programs, &modes, |_| true),
     ];
     Ok(Report {
         command_line: command_line(),

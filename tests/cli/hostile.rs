@@ -146,7 +146,7 @@ impl Forged {
         let stopped = Some(String::from_utf8_lossy(COMMANDS).into_owned());
         let outcome = RunOutcome::Signalled(u32::MAX);
         let wall_nanoseconds = u64::MAX;
-        let end = RunEnd { outcome, wall_nanoseconds, stopped, unrecorded: u64::MAX };
+        let end = RunEnd { outcome, wall_nanoseconds, stopped, unrecorded: [u64::MAX; 4] };
         self.writer.append(&encode_end(&end)).unwrap();
         (self.store, self.path)
     }

@@ -411,3 +411,142 @@ fn deep_stacks_have_their_arguments_soon() {
     let text = recorded.ask(&["bt", "--limit", "1001"]);
     assert!(text.contains("\n#10 dig at ") && text.contains("\n#1000 dig at "), "{text}");
 }
+
+/// A file that is mapped, and read or written only after many intervals. Nothing else knows what it held once it is gone.
+const MAPPED: &str = r#"
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+char *text;
+volatile unsigned long spun;
+static void ready(void) {}
+static void spin(void) { for (unsigned long i = 0; i < 300000; i++) spun += i; }
+int main(void)
+{
+    int file = open("text", O_RDONLY);
+    text = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    ready();
+    spin();
+    unsigned long sum = 0;
+    for (int i = 0; i < 8192; i++) sum += text[i];
+    spin();
+    /* This page is found and written over at once. */
+    for (int i = 0; i < 100; i++) text[4096 + i] = text[i] + 1;
+    munmap(text, 4096);
+    return sum == 0;
+}
+"#;
+
+#[test]
+fn memory_that_was_read_much_later() {
+    let recorded = Recorded::new("query-later", "mapped.c", MAPPED, &["cc", "-g", "-O0"]);
+    let file = recorded.store.directory().join("text");
+    let contents: String = (0..8192u32).map(|i| char::from(b'a' + (i % 26) as u8)).collect();
+    for interval in ["1M", "200k", "50k"] {
+        std::fs::write(&file, &contents).unwrap();
+        let options = ["record", "--quiet", "--no-index", "--interval", interval, "--"];
+        recorded.store.retro(options.iter().chain(&["./program"]));
+        std::fs::remove_file(&file).unwrap();
+        recorded.ask(&["index"]);
+        let at = recorded.objects(&["calls", "ready"])[0]["time"].to_string();
+        for (index, wanted) in
+            [(0, "abcdefgh"), (4090, "ijklmnop"), (4096, "opqrstuv"), (8184, "uvwxyzab")]
+        {
+            let expression = format!("*(text+{index})@8");
+            let said = recorded.ask(&["print", &expression, "--at", &at]);
+            assert_eq!(said, format!("\"{wanted}\"\n"), "{interval}: {expression}");
+        }
+    }
+}
+
+/// The unlikely part of a function has code of its own elsewhere, where the parameter is in no register any more; and a copy of a
+/// function is made for a parameter that is always the same.
+#[test]
+fn arguments_in_unlikely_code_are_those_of_the_call() {
+    const SOURCE: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+static int table[4] = {1, 2, 3, 4};
+volatile int sink;
+__attribute__((noinline, cold, noreturn)) static void fail(const char *why, int code)
+{
+    sink = code;
+    puts(why);
+    abort();
+}
+__attribute__((noinline)) int look(int key, int *place)
+{
+    int index = key & 3;
+    if (__builtin_expect(place[index] == 4, 0))
+        fail("four", index);
+    return place[index];
+}
+int main(void)
+{
+    for (int i = 0; i < 4; i++)
+        sink += look(i + 16, table);
+}
+"#;
+    let recorded = Recorded::new("query-unlikely", "unlikely.c", SOURCE, &["gcc", "-g", "-O2"]);
+    let stack = recorded.object(&["bt", "--args"]);
+    let arguments = |function: &str| {
+        let frames = stack["frames"].as_array().unwrap().iter();
+        let frame = frames.into_iter().find(|frame| frame["function"] == function).unwrap();
+        let arguments = frame["arguments"].as_array().unwrap().iter();
+        let mut named: Vec<(&str, &str)> = arguments
+            .map(|one| (one["name"].as_str().unwrap(), one["value"].as_str().unwrap()))
+            .collect();
+        named.sort();
+        named
+    };
+    assert_eq!(arguments("look")[0], ("key", "19"));
+    assert_eq!(arguments("fail")[0], ("code", "3"));
+    assert!(arguments("fail")[1].1.ends_with("\"four\""), "{stack}");
+    let frames = stack["frames"].as_array().unwrap().iter();
+    let index = frames.into_iter().position(|frame| frame["function"] == "look").unwrap();
+    assert_eq!(recorded.ask(&["print", "key", "--frame", &index.to_string()]), "19\n");
+}
+
+/// What is mapped from a device has its name, as drivers' mappings do.
+#[test]
+fn mappings_of_devices_have_their_paths() {
+    const SOURCE: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static void ready(void) {}
+int main(void)
+{
+    int device = open("/dev/zero", O_RDWR), memory = memfd_create("pinned", 0);
+    char *whole = mmap(0, 16384, PROT_READ | PROT_WRITE, MAP_SHARED, device, 0);
+    ftruncate(memory, 8192);
+    char *named = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    mprotect(whole + 4096, 4096, PROT_READ);
+    named[0] = whole[0] = 1;
+    if (fork() == 0)
+        _exit(whole[0] + 6);
+    ready();
+    return 0;
+}
+"#;
+    let recorded = Recorded::new("query-devices", "devices.c", SOURCE, &["cc", "-g", "-O0"]);
+    let at = recorded.objects(&["calls", "ready"])[0]["time"].to_string();
+    let shown = |question: &[&str]| -> Vec<(String, String)> {
+        let maps = recorded.objects(question).into_iter();
+        let named = maps.filter_map(|map| {
+            let file = map["file"].as_str()?.to_owned();
+            Some((file, map["rights"].as_str()?.to_owned()))
+        });
+        named.filter(|(file, _)| file.starts_with("/dev/") || file.contains("memfd")).collect()
+    };
+    let zero = |rights: &str| ("/dev/zero".to_owned(), rights.to_owned());
+    let memory = ("/memfd:pinned (deleted)".to_owned(), "rw-s".to_owned());
+    let wanted = [zero("rw-s"), zero("r--s"), zero("rw-s"), memory];
+    let mut seen = shown(&["maps", "--at", &at]);
+    seen.sort_by_key(|(file, _)| file.contains("memfd"));
+    assert_eq!(seen, wanted);
+    let mut child = shown(&["maps", "--process", "1"]);
+    child.sort_by_key(|(file, _)| file.contains("memfd"));
+    assert_eq!(child, wanted);
+}

@@ -540,7 +540,7 @@ fn children_that_kill_themselves_end_as_they_do() {
             "killed by SIGTERM",
             "killed by SIGKILL",
             "exited with status 3",
-            "unknown"
+            "killed by SIGKILL"
         ]
     );
     store.output(["verify"]);

@@ -1,6 +1,7 @@
 //! gdb as editors drive it: through its machine interface, on a server that was started before.
 
 use std::io::{BufRead, BufReader, Lines, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::clients::Server;
@@ -110,4 +111,29 @@ fn editors_go_both_ways() {
     gdb.ask("-break-delete");
     assert_has(&gdb.go("-exec-continue --reverse"), &["func=\"_start\""]);
     assert_has(&gdb.go("-exec-continue"), &["signal-name=\"SIGSEGV\""]);
+}
+
+#[test]
+fn a_refused_step_in_the_console_is_forgotten() {
+    if !has_gdb() {
+        return;
+    }
+    let recorded = Recorded::of("leave.c", &["-O0"]);
+    let server = Server::start(&recorded);
+    let mut gdb = Interface::start();
+    gdb.ask("-gdb-set mi-async off");
+    gdb.ask("-gdb-set remotetimeout 60");
+    gdb.ask(&format!("-file-exec-and-symbols {}", recorded.program().display()));
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../gdbserver/python/retro.py");
+    gdb.ask(&format!("-interpreter-exec console \"source {}\"", script.display()));
+    gdb.tell(&format!("-target-select remote {}", server.socket.display()));
+    gdb.line("*stopped");
+    gdb.ask("-break-insert -t -c \"n == 4\" leave.c:10");
+    assert_has(&gdb.go("-exec-continue --reverse"), &["depth_of", "line=\"10\""]);
+    gdb.tell("-interpreter-exec console \"next no_such_variable\"");
+    gdb.line("^error");
+    gdb.ask("-break-insert *depth_of");
+    gdb.go("-exec-continue --reverse");
+    // The innermost call, not that of the frame in which the view stood.
+    assert_has(&gdb.ask("-data-evaluate-expression $edi"), &["value=\"0\""]);
 }

@@ -42,6 +42,13 @@ impl Recorded {
         record(guest, options, recording)
     }
 
+    /// Compiles a guest, which the test records itself.
+    pub fn compiled(guest: &str, options: &[&str]) -> Recorded {
+        let recorded = Recorded { scratch: Scratch::new("gdb") };
+        compile(&guests().join(guest), options, &recorded.program());
+        recorded
+    }
+
     /// Compiles and records a guest; another test's recording of the same serves as well.
     pub fn of(guest: &str, options: &[&str]) -> Arc<Recorded> {
         Recorded::indexed(guest, options, &[])
@@ -97,15 +104,12 @@ fn compile(source: &Path, options: &[&str], program: &Path) {
 }
 
 fn record(guest: &str, options: &[&str], recording: &[&str]) -> Recorded {
-    let scratch = Scratch::new("gdb");
+    let recorded = Recorded::compiled(guest, options);
     let guests = guests();
-    let program = scratch.path().join("program");
-    compile(&guests.join(guest), options, &program);
-    let recorded = Recorded { scratch };
     // How it ends does not matter: some crash.
     let mut command = Command::new(retro());
     command.args(["record", "--quiet", "-o"]).arg(recorded.directory()).args(recording);
-    command.arg("--").arg(&program);
+    command.arg("--").arg(recorded.program());
     // A guest with a library gets its path.
     let library = guests.join(guest).with_extension("so.c");
     if library.exists() {

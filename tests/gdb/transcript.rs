@@ -98,6 +98,22 @@ impl Said {
 /// What lines about code of libraries have in them.
 const LIBRARY_WORDS: [&str; 7] = ["../", "./", " from /", "_exit", "libc", "/rustc/", "_dl_"];
 
+/// How functions of the C library are called of which the processor decides which one is used.
+const VARIANTS: [&str; 6] = ["_sse", "_ssse", "_avx", "_evex", "_erms", "_fsrm"];
+
+/// Whether a line is about code of a library.
+fn is_library(line: &str) -> bool {
+    let is_variant = |word: &str| {
+        word.starts_with("__") && VARIANTS.iter().any(|variant| word.contains(variant))
+    };
+    let names = line.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    // By its name, in what has no debug information.
+    let is_nowhere = line.starts_with("Temporary breakpoint ") && line.ends_with(" at 0x…");
+    LIBRARY_WORDS.iter().any(|word| line.contains(word))
+        || names.into_iter().any(is_variant)
+        || is_nowhere
+}
+
 /// Without what differs between machines.
 fn normal(text: &str, recording: &Path) -> String {
     let guests = format!("{}/", guests().display());
@@ -122,9 +138,8 @@ fn normal(text: &str, recording: &Path) -> String {
             Some(end) => line[..=end].to_owned(),
             None => line,
         };
-        // What is of the C library depends on which one, and whether it has debug information.
-        let is_library = LIBRARY_WORDS.iter().any(|word| line.contains(word));
-        match is_library {
+        // What is of the C library depends on which one, on the processor, and whether it has debug information.
+        match is_library(&line) {
             true if normal.ends_with("…\n") => {}
             true => normal.push_str("…\n"),
             false => {

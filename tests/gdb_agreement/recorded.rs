@@ -41,6 +41,19 @@ impl Recorded {
         Recorded { run, _engine: engine }
     }
 
+    /// When a function is called, the first times.
+    pub fn calls(&self, function: &str) -> Vec<u64> {
+        let process = self.run.process(0).unwrap();
+        let start = Moment { log: 0, time: process.start };
+        let found = self.run.symbols().functions_named(0, process.end, function);
+        let entries: Vec<u64> = found.iter().map(|code| code.entry).collect();
+        let executions = self.run.executions(start, Direction::Forward, &entries, &Cancel::new());
+        let calls: Vec<u64> =
+            executions.unwrap().take(10_000).map(|call| call.unwrap().time).collect();
+        assert!(!calls.is_empty(), "{function} is never called");
+        calls
+    }
+
     /// When the program begins, after the dynamic linker has prepared everything.
     pub fn program_start(&self) -> u64 {
         let process = self.run.process(0).unwrap();

@@ -17,7 +17,7 @@ static void look(void) {
     char line[600];
     int stack = 0, regions = 0;
     while (fgets(line, sizeof line, file)) {
-        CHECK(!strstr(line, "retro"));
+        CHECK(!is_translators(line));
         stack += strstr(line, "[stack]") != NULL;
         regions++;
     }

@@ -24,7 +24,7 @@ static int parse(const char *path) {
         CHECK(region->start >= last_end);
         last_end = region->end;
         CHECK(region->end <= 0x7ffffffff000 || strstr(region->name, "[vsyscall]") || region->end <= 0x800000000000);
-        CHECK(!strstr(region->name, "retro"));
+        CHECK(!is_translators(region->name));
     }
     fclose(file);
     return count;

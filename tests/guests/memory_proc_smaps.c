@@ -17,7 +17,7 @@ int main(void) {
         if (sscanf(line, "%lx-%lx %4s", &start, &end, access) == 3 && strchr(line, '-') < strchr(line, ' ')) {
             regions++;
             inside = start <= (unsigned long)base && (unsigned long)base < end;
-            CHECK(!strstr(line, "retro"));
+            CHECK(!is_translators(line));
             CHECK(end <= 0x800000000000 || strstr(line, "vsyscall"));
         } else if (sscanf(line, "Size: %lu kB", &kilobytes) == 1) {
             sizes++;

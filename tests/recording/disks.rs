@@ -83,6 +83,17 @@ fn a_disk_that_fills_up_ends_the_recording_and_not_the_program() {
             let end = recording.end().expect("a finished recording has an end");
             assert!(end.stopped.as_ref().is_some_and(|why| why.contains("No space")), "{end:?}");
         }
+        // All of what is there can be replayed, that of the interval in which the disk was full, too.
+        let verified = compare::run(
+            std::process::Command::new(super::retro_path()).arg("verify").arg(&directory),
+            TIMEOUT,
+        );
+        let said = String::from_utf8_lossy(&verified.stderr);
+        assert_eq!(verified.status, Ending::Exited(0), "with {kib} KiB: {said}");
+        assert!(String::from_utf8_lossy(&verified.stdout).ends_with("OK\n"), "with {kib} KiB");
+        if recording.state() == State::Finished {
+            assert!(said.contains("recording stopped before the end"), "{said}");
+        }
         let used = recording.log_bytes();
         assert!(used > u64::from(kib) << 9, "{used} of {kib} KiB were used");
         recordings::examine(recording).assert_sound();

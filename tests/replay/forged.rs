@@ -95,7 +95,8 @@ impl<'a> Forged<'a> {
         }
         writer.append(&encode_process_summary(&self.summary(&main))).unwrap();
         let outcome = RunOutcome::Exited(0);
-        let end = RunEnd { outcome, wall_nanoseconds: 1_000_000, stopped: None, unrecorded: 0 };
+        let end =
+            RunEnd { outcome, wall_nanoseconds: 1_000_000, stopped: None, unrecorded: [0; 4] };
         writer.append(&encode_end(&end)).unwrap();
     }
 

@@ -123,13 +123,36 @@ pub struct Control {
     pub follow: AtomicU32,
     /// Number that the next log gets; logs count from 0.
     pub next_log: AtomicU64,
-    /// Processes that found no free slot and ran on unrecorded.
-    pub unrecorded: AtomicU64,
+    /// Processes that run on unrecorded, by reason ([`Unrecorded`]).
+    pub unrecorded: [AtomicU64; Unrecorded::ALL.len()],
     /// Where to start looking for a free slot.
     pub hint: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Control>() <= PAGE);
+
+/// Why a process runs on unrecorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Unrecorded {
+    /// As many as can be were being recorded.
+    TooMany = 0,
+    /// Recording had stopped when it began.
+    Stopped = 1,
+    /// There was no memory for what recording needs.
+    NoMemory = 2,
+    /// It cannot get at the recorder: it belongs to another user, or sees no /proc.
+    Unreachable = 3,
+}
+
+impl Unrecorded {
+    /// All reasons, in the order of their numbers.
+    pub const ALL: [Unrecorded; 4] =
+        [Unrecorded::TooMany, Unrecorded::Stopped, Unrecorded::NoMemory, Unrecorded::Unreachable];
+}
+
+/// Children killed by signals that a process can report before the recorder takes note.
+pub const REAPED: usize = 64;
 
 /// States of a slot.
 pub mod slot_state {
@@ -233,6 +256,11 @@ pub struct SlotHeader {
     pub kickable: AtomicI32,
     /// Nonzero while the recorder is about to kick it: the thread waits for that before it becomes unkickable.
     pub kicking: AtomicU32,
+    /// How many entries of [`SlotHeader::reaped`] were ever made.
+    pub reaped_count: AtomicU32,
+    /// Children that were killed by signals, as the process was told: process id in the upper half, signal in the
+    /// lower. Entry `n` is at `n % REAPED`. A process that is killed cannot say so itself.
+    pub reaped: [AtomicU64; REAPED],
     /// Chunks of [`Stream::Main`].
     pub main: [Chunk; Stream::Main.chunks()],
     /// Chunks of [`Stream::Code`].
@@ -255,6 +283,9 @@ pub mod ended {
     pub const EXECUTED: u32 = 3;
     /// Recording stopped before the process ended (`--no-follow`, a recorder that gave up).
     pub const STOPPED: u32 = 4;
+    /// It is about to execute another program, which has not said yet that it did. No log ends like this: what comes
+    /// of it is [`EXECUTED`], or [`STOPPED`] if the other program cannot reach the recorder.
+    pub const EXECUTING: u32 = 5;
 }
 
 impl SlotHeader {

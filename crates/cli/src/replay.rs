@@ -35,7 +35,7 @@ use retro_replayer::Replayer;
 use crate::arguments::ReplayOptions;
 use crate::engine_file::EngineFile;
 use crate::message::{complain, describe, notify};
-use crate::{Completeness, quantity, selection};
+use crate::{Completeness, quantity, quoting, selection};
 use family::{Family, Followed, Missing};
 use memory::{Memory, ReplayedMemory};
 use printing::Printer;
@@ -112,6 +112,11 @@ fn tell_state(replayer: &Replayer) -> Completeness {
     if let Some(damage) = recording.damage() {
         complain(&format!("{name}: {damage}; what is before that was replayed"));
         return Completeness::Partial;
+    }
+    if let Some(reason) = recording.end().and_then(|end| end.stopped.as_ref()) {
+        let reason = quoting::printable(reason.as_bytes());
+        complain(&format!("{name} ends here: recording stopped: {reason}"));
+        return Completeness::Whole;
     }
     for process in recording.processes() {
         let log = process.summary.log;

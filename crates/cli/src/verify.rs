@@ -20,7 +20,7 @@ use crate::arguments::VerifyOptions;
 use crate::engine_file::EngineFile;
 use crate::message::notify;
 use crate::output::Output;
-use crate::{Completeness, place, quantity, selection};
+use crate::{Completeness, place, quantity, quoting, selection};
 
 /// An interval of a log.
 struct Stretch {
@@ -52,9 +52,13 @@ pub fn verify(options: &VerifyOptions) -> Result<Completeness> {
     if let Some(error) = found.error {
         return Err(error.into());
     }
-    let problem = divergence(replayer.recording(), &stretches, &found)
-        .or_else(|| missing_events(&replayer, &found))
-        .or_else(|| missing_bytes(&replayer));
+    let stopped = replayer.recording().end().and_then(|end| end.stopped.clone());
+    let mut problem = divergence(replayer.recording(), &stretches, &found);
+    if stopped.is_none() {
+        problem = problem
+            .or_else(|| missing_events(&replayer, &found))
+            .or_else(|| missing_bytes(&replayer));
+    }
     let damage = replayer.recording().damage();
     let is_well = problem.is_none() && damage.is_none();
     report(options, replayer.recording(), &stretches, &found, wall, is_well)?;
@@ -64,6 +68,10 @@ pub fn verify(options: &VerifyOptions) -> Result<Completeness> {
     if let Some(damage) = damage {
         notify(&format!("the recording is damaged: {damage}; what is before that was replayed"));
         return Ok(Completeness::Partial);
+    }
+    if let Some(reason) = stopped {
+        let reason = quoting::printable(reason.as_bytes());
+        notify(&format!("recording stopped before the end: {reason}; what there is was replayed"));
     }
     match replayer.recording().state() {
         State::Finished => {}

@@ -1,5 +1,6 @@
 //! How programs and recordings end, in words.
 
+use retro_abi::channel::Unrecorded;
 use retro_abi::signal_names;
 use retro_recorder::Ending;
 use retro_recording::{ProcessEnd, Recording, RunOutcome, State};
@@ -28,6 +29,18 @@ pub fn process_end(end: ProcessEnd) -> String {
         ProcessEnd::Signalled(number) => format!("killed by {}", signal(number)),
         ProcessEnd::Executed => "executed another program".to_string(),
         ProcessEnd::Stopped => "went on unrecorded".to_string(),
+    }
+}
+
+/// Why processes ran unrecorded.
+pub fn unrecorded(why: Unrecorded) -> &'static str {
+    match why {
+        Unrecorded::TooMany => "too many ran at once",
+        Unrecorded::Stopped => "recording had stopped before",
+        Unrecorded::NoMemory => {
+            "no memory for recording; check `ulimit -v` and vm.overcommit_memory"
+        }
+        Unrecorded::Unreachable => "no access to the recorder: another user, or no /proc",
     }
 }
 

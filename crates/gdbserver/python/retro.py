@@ -184,7 +184,8 @@ Like reverse-finish, but for functions that gdb does not know, too. Stops earlie
         before = _now()
         frame.select()
         _stepping(True)
-        _arrive(before)
+        with _hint_kept():
+            _arrive(before)
 
 
 class LastWrite(gdb.Command):
@@ -351,14 +352,25 @@ Usage: retro bookmark [NAME]          remember this moment
 # Commands that gdb makes of breakpoints of its own, which mean one frame. `until` and `advance` mean any.
 _STEPS = ["step", "next", "nexti", "reverse-step", "reverse-next", "reverse-nexti"]
 _STEPS_OUT = ["finish", "reverse-finish"]
+_OTHERS_THAT_RESUME = ["continue", "reverse-continue", "stepi", "reverse-stepi", "until", "advance"]
+
+
+class _Hint:
+    """What the server knows of the command that gdb executes. It must not outlive the command: the breakpoints of the next
+    one would be taken for gdb's own."""
+
+    is_given = False
+    is_kept = False
 
 
 def _stepping(is_out=False):
     """Tells the server which breakpoints are the user's, so that gdb's own do not stop in every frame of a recursion."""
+    _stepping_ends()
     try:
         listed = gdb.execute("info breakpoints", to_string=True)
         slot = _return_slot(gdb.selected_frame()) if is_out else None
         command = "stepping" if slot is None else "stepping-out %d" % slot
+        _Hint.is_given = True
         _ask(" ".join([command, *sorted(set(re.findall(r"\b0x[0-9a-f]+", listed)))]))
     except (gdb.error, gdb.GdbError):
         # It is slower then, and as right.
@@ -374,20 +386,52 @@ def _return_slot(frame):
 
 
 def _stepping_ends(_event=None):
+    """A command that steps is over, or was refused, or another one begins."""
+    if not _Hint.is_given or _Hint.is_kept:
+        return
+    _Hint.is_given = False
     try:
         _ask("stepping-ends")
     except gdb.GdbError:
         pass
 
 
-def _hook(command, action):
+class _hint_kept:
+    """While a command of ours resumes by one of gdb's."""
+
+    def __enter__(self):
+        _Hint.is_kept = True
+
+    def __exit__(self, *_):
+        _Hint.is_kept = False
+        _stepping_ends()
+
+
+class RefuseRecord(gdb.Command):
+    """Refuse to record a run that is recorded already. What `record` calls first."""
+
+    def __init__(self):
+        super().__init__("retro refuse-record", gdb.COMMAND_OBSCURE)
+
+    def invoke(self, argument, from_tty):
+        try:
+            _now()
+        except gdb.GdbError:
+            # Not a recording: gdb may record it.
+            return
+        # gdb would follow the replay instruction by instruction, and to go back it would try to change memory.
+        raise gdb.GdbError("this run is recorded already: reverse-continue, reverse-step and the like work without `record`")
+
+
+def _hook(command, action, purpose="Tell the server of recorded runs that a step begins or is over."):
     """Lets a command of gdb do something before it begins."""
-    hook = "hook-" + command
+    *prefixes, name = command.split()
+    hook = " ".join([*prefixes, "hook-" + name])
     try:
         gdb.execute("show user " + hook, to_string=True)
     except gdb.error:
-        gdb.execute("define %s\npython %s\nend" % (hook, action))
-        gdb.execute("document %s\nTell the server of recorded runs that a step begins.\nend" % hook)
+        gdb.execute("define %s\n%s\nend" % (hook, action))
+        gdb.execute("document %s\n%s\nend" % (hook, purpose))
 
 
 def _forbid(permission):
@@ -408,13 +452,18 @@ def retro_begin():
               % " ".join(_ask("when")[0]))
 
 
-for command in (Retro, When, Seek, Back, Caller, LastWrite, History, Calls, Goto, Bookmark):
+for command in (Retro, When, Seek, Back, Caller, LastWrite, History, Calls, Goto, Bookmark, RefuseRecord):
     command()
 for command in _STEPS:
-    _hook(command, "_stepping()")
+    _hook(command, "python _stepping()")
 for command in _STEPS_OUT:
-    _hook(command, "_stepping(True)")
+    _hook(command, "python _stepping(True)")
+for command in _OTHERS_THAT_RESUME:
+    _hook(command, "python _stepping_ends()")
+for command in ("record", "record full", "record btrace", "target record-full", "target record-btrace"):
+    _hook(command, "retro refuse-record", "Refuse to record a run that is recorded already.")
 gdb.events.stop.connect(_stepping_ends)
+gdb.events.before_prompt.connect(_stepping_ends)
 gdb.events.stop.connect(_note_time)
 for permission in ("may-call-functions", "may-write-memory"):
     _forbid(permission)

@@ -1,10 +1,12 @@
 //! The libraries of a process at a moment, from where its dynamic linker keeps them.
 //!
 //! The program's headers say where its dynamic section is, that says where the linker's own account begins, and that is a list
-//! of modules. Whatever is missing (a program without a linker, a moment before it was at work) ends the list.
+//! of modules. If the program is the linker itself (`ld.so ./program`), the account is where its symbols say. Whatever is missing (a
+//! program without a linker, a moment before it was at work) ends the list.
 
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use retro_query::{Error, State};
 
@@ -31,16 +33,19 @@ pub struct Library {
     pub bias: u64,
     /// Its dynamic section.
     pub dynamic: u64,
-    /// Its path; empty for the program itself.
+    /// Its path; maybe empty for the program itself.
     pub name: String,
+    /// Whether it is the file that was executed: the program, or the linker that was told which program to load.
+    pub is_executed: bool,
 }
 
-/// All modules, the program first.
+/// All modules, in the linker's order.
 pub fn list(session: &mut Session) -> Result<Vec<Library>, Error> {
     let log = session.debuggee.process.log;
     let vector = session.debuggee.run.auxiliary_vector(log)?.unwrap_or_default();
     let state = session.state()?;
-    let Some(mut link_map) = first_link_map(state, &vector)? else { return Ok(Vec::new()) };
+    let Some(executed) = dynamic_section(state, &vector)? else { return Ok(Vec::new()) };
+    let Some(mut link_map) = first_link_map(state, executed)? else { return Ok(Vec::new()) };
     // Where not everything is indexed, nobody knows what is mapped.
     let maps = state.run().maps(state.moment()).unwrap_or_default();
     let mut libraries = Vec::new();
@@ -48,25 +53,27 @@ pub fn list(session: &mut Session) -> Result<Vec<Library>, Error> {
         let Some([bias, name, dynamic, next]) = words(state, link_map)? else { break };
         // The linker's name may go through links that are not there any more; that of the mapped file does not.
         let mapped = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&dynamic));
+        let is_executed = dynamic == executed;
         let name = match mapped.and_then(|mapping| mapping.file.as_ref()) {
-            Some(file) if !libraries.is_empty() => file.to_string_lossy().into_owned(),
+            Some(file) if !is_executed => file.to_string_lossy().into_owned(),
             _ => text(state, name)?,
         };
-        libraries.push(Library { link_map, bias, dynamic, name });
+        libraries.push(Library { link_map, bias, dynamic, name, is_executed });
         link_map = next;
     }
     Ok(libraries)
 }
 
-/// The list as clients read it: the program itself is only named by its record.
+/// The list as clients read it: the file that was executed is only named by its record.
 pub fn document(session: &mut Session) -> Result<String, Error> {
     let libraries = list(session)?;
     let mut text = String::from("<library-list-svr4 version=\"1.0\"");
-    if let Some(program) = libraries.first() {
-        let _ = write!(text, " main-lm=\"{:#x}\"", program.link_map);
+    if let Some(executed) = libraries.iter().find(|library| library.is_executed) {
+        let _ = write!(text, " main-lm=\"{:#x}\"", executed.link_map);
     }
     text.push_str(">\n");
-    for Library { link_map, bias, dynamic, name } in libraries.iter().skip(1) {
+    let others = libraries.iter().filter(|library| !library.is_executed);
+    for Library { link_map, bias, dynamic, name, .. } in others {
         let name = escaped(name);
         let _ = writeln!(
             text,
@@ -77,33 +84,41 @@ pub fn document(session: &mut Session) -> Result<String, Error> {
     Ok(text)
 }
 
-/// The linker's record of the program.
-fn first_link_map(state: &State, vector: &[u8]) -> Result<Option<u64>, Error> {
+/// The linker's first record, from the dynamic section of the file that was executed.
+fn first_link_map(state: &State, dynamic: u64) -> Result<Option<u64>, Error> {
     const DEBUG: u64 = 21;
-    let (Some(headers), Some(count)) = (entry(vector, HEADERS), entry(vector, HEADER_COUNT)) else {
-        return Ok(None);
-    };
-    let Some(dynamic) = dynamic_section(state, headers, count)? else { return Ok(None) };
+    let mut account = None;
     for index in 0..MOST as u64 {
-        let Some([tag, value]) = words(state, dynamic + index * 16)? else { break };
-        match tag {
-            0 => break,
-            DEBUG if value != 0 => {
-                // A version, then the first record.
-                return Ok(words(state, value)?
-                    .map(|[_, first]| first)
-                    .filter(|&first| first != 0));
-            }
-            _ => {}
+        match words(state, dynamic + index * 16)? {
+            None | Some([0, _]) => break,
+            Some([DEBUG, value]) => account = Some(value).filter(|&value| value != 0),
+            Some(_) => {}
         }
     }
-    Ok(None)
+    let Some(account) = account.or_else(|| linkers_account(state, dynamic)) else {
+        return Ok(None);
+    };
+    // A version, then the first record.
+    Ok(words(state, account)?.map(|[_, first]| first).filter(|&first| first != 0))
 }
 
-/// Where the dynamic section of the program is in memory.
-fn dynamic_section(state: &State, headers: u64, count: u64) -> Result<Option<u64>, Error> {
+/// Where a dynamic linker keeps its account, if the file with this dynamic section is one.
+fn linkers_account(state: &State, dynamic: u64) -> Option<u64> {
+    let retro_query::Moment { log, time } = state.moment();
+    let symbols = state.run().symbols();
+    let linker = symbols.module_at(log, time, dynamic)?;
+    let found = symbols.symbol_named(log, time, "_r_debug");
+    let account = found.iter().find(|symbol| Arc::ptr_eq(&symbol.module, &linker.module));
+    account.map(|symbol| symbol.address)
+}
+
+/// Where the dynamic section of the file that was executed is in memory.
+fn dynamic_section(state: &State, vector: &[u8]) -> Result<Option<u64>, Error> {
     const DYNAMIC: u64 = 2;
-    header_address(state, headers, count, DYNAMIC)
+    match (entry(vector, HEADERS), entry(vector, HEADER_COUNT)) {
+        (Some(headers), Some(count)) => header_address(state, headers, count, DYNAMIC),
+        _ => Ok(None),
+    }
 }
 
 /// The address in memory of what a program header of some kind is about.
@@ -114,20 +129,28 @@ fn header_address(
     kind: u64,
 ) -> Result<Option<u64>, Error> {
     const HEADER_SIZE: u64 = 56;
+    const LOADED: u64 = 1;
     const HEADERS_THEMSELVES: u64 = 6;
-    let (mut bias, mut found) = (0, None);
+    /// Where in a file its program headers are, right behind the header of the file.
+    const HEADERS_OFFSET: u64 = 64;
+    let (mut told, mut inferred, mut found) = (None, 0, None);
     for index in 0..count.min(256) {
         let at = headers.wrapping_add(index * HEADER_SIZE);
-        let Some([kind_and_flags, _, address]) = words(state, at)? else { break };
+        let Some([kind_and_flags, offset, address]) = words(state, at)? else { break };
         let its_kind = kind_and_flags & 0xffff_ffff;
         if its_kind == kind {
             found = Some(address);
         }
-        if its_kind == HEADERS_THEMSELVES {
-            bias = headers.wrapping_sub(address);
+        match its_kind {
+            HEADERS_THEMSELVES => told = Some(headers.wrapping_sub(address)),
+            // A dynamic linker says nothing of its headers.
+            LOADED if offset == 0 => {
+                inferred = headers.wrapping_sub(address.wrapping_add(HEADERS_OFFSET))
+            }
+            _ => {}
         }
     }
-    Ok(found.map(|address| address.wrapping_add(bias)))
+    Ok(found.map(|address| address.wrapping_add(told.unwrap_or(inferred))))
 }
 
 /// The dynamic linker: its name in the program, which may go through links, and the file that is mapped.

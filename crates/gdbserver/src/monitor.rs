@@ -201,7 +201,7 @@ fn stepping<'a>(
     leaves: Option<u64>,
 ) -> Result<String, Error> {
     let of_user = addresses.map(|word| number(Some(word))).collect::<Result<_, _>>()?;
-    session.points.step = Some(Step { of_user, leaves, bound: None });
+    session.points.step = Some(Step { of_user, leaves, ..Step::default() });
     Ok(String::new())
 }
 

@@ -12,6 +12,8 @@
 //! gdb goes back to the call of a frame by the entry of its function, which it does not know if the program is stripped, and
 //! which may be that of another frame in a recursion. Of a frame that was named the call is known: the way ends there.
 //!
+//! What `retro.py` tells is over with the command ([`Step::can_be`]): it would take the breakpoints of the next for gdb's own.
+//!
 //! Of a frame that is left otherwise than by returning (`longjmp`) all hits count, and gdb tells which it means.
 
 use std::collections::HashSet;
@@ -33,6 +35,16 @@ pub struct Step {
     pub leaves: Option<u64>,
     /// The bound of a frame that gdb waits for.
     pub bound: Option<FrameBound>,
+    /// Whether gdb has resumed since.
+    pub is_under_way: bool,
+}
+
+impl Step {
+    /// Whether a resumption can be that of the command. gdb may have refused the command without telling: stepping begins
+    /// with a step, only leaving a frame begins otherwise.
+    pub fn can_be(&self, course: Course) -> bool {
+        self.is_under_way || self.leaves.is_some() || course.step.is_some()
+    }
 }
 
 /// Where a frame begins or ends.

@@ -15,6 +15,10 @@ use retro_index::events::{Row, RowClass};
 use crate::run::{Process, Run, lock};
 use crate::{Error, Moment};
 
+/// Flags of `mmap`.
+const MAP_SHARED: u32 = 1;
+const MAP_GROWSDOWN: u32 = 0x100;
+
 /// A change of the address space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapChange {
@@ -210,6 +214,41 @@ impl Timeline {
             lineage.origin = Some(page);
         }
         lineage
+    }
+
+    /// When other contents take the place of those that a page has at a time, or these go elsewhere.
+    pub(crate) fn next_contents(&self, page: u64, time: u64) -> Option<u64> {
+        let contains = |start: u64, len: u64| (start..start.saturating_add(len)).contains(&page);
+        let later = &self.changes[self.changes_until(time)..];
+        let next = later.iter().find(|change| match change.kind {
+            MapKind::Protect => false,
+            MapKind::Move => {
+                contains(change.start, change.len) || contains(change.offset, change.len)
+            }
+            MapKind::Map | MapKind::Unmap | MapKind::Discard => contains(change.start, change.len),
+        });
+        next.map(|change| change.time)
+    }
+
+    /// Whether a page of a time began as zeroes that only this process and its system calls can change. Not so the
+    /// first stack: what is on it was there before the first instruction.
+    pub(crate) fn begins_empty(&self, page: u64, time: u64) -> bool {
+        let before = &self.changes[..self.changes_until(time)];
+        let mut page = page;
+        for change in before.iter().rev() {
+            let Some(offset) = page.checked_sub(change.start).filter(|&at| at < change.len) else {
+                continue;
+            };
+            match change.kind {
+                MapKind::Protect | MapKind::Discard => {}
+                MapKind::Move => page = change.offset.saturating_add(offset),
+                MapKind::Unmap => return false,
+                MapKind::Map => {
+                    return change.file == 0 && change.flags & (MAP_SHARED | MAP_GROWSDOWN) == 0;
+                }
+            }
+        }
+        false
     }
 
     /// Without putting all mappings together.

@@ -235,9 +235,8 @@ impl<'a> ThreadStack<'a> {
         let entry = Moment { time: call + 1, ..moment };
         // Who was called may have jumped on to another function, which has no return address of its own.
         let symbols = self.run().symbols();
-        let place = symbols.place(moment.log, moment.time, frame.lookup);
-        let Some(function) = place.function else { return Ok(entry) };
-        let first = frame.lookup - function.offset;
+        let first = symbols.function_entry(moment.log, moment.time, frame.lookup);
+        let Some(first) = first else { return Ok(entry) };
         if let Some(time) = self.run().jumped_to(entry, self.thread, first)?
             && time < moment.time
         {

@@ -93,7 +93,7 @@ impl Run {
     pub fn death_at(&self, moment: Moment, cancel: &Cancel) -> Result<Option<Death>, Error> {
         let end = self.recording().process(moment.log).map(|process| process.summary.end);
         let Some(ProcessEnd::Signalled(signal)) = end else { return Ok(None) };
-        if moment.time != self.process(moment.log)?.end {
+        if moment.time != self.process(moment.log)?.end || self.ends_early(moment.log)? {
             return Ok(None);
         }
         let mut information = [0; SIGINFO_SIZE];
@@ -105,6 +105,12 @@ impl Run {
             information[..len].copy_from_slice(&info[..len]);
         }
         Ok(Some(Death { signal, information }))
+    }
+
+    /// Whether recording stopped before the process ended: what ended it is not at the end of its log.
+    fn ends_early(&self, log: u64) -> Result<bool, Error> {
+        let time = self.recording().process(log).map_or(0, |process| process.summary.time);
+        Ok(self.replayer().stops_early() && self.process(log)?.end < time)
     }
 
     /// The auxiliary vector, from where the kernel puts it: on the stack, behind arguments and environment. None if the run

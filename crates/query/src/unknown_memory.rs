@@ -5,14 +5,17 @@
 //! the others, in this order:
 //!
 //! 1. what earlier intervals knew last, wherever it was then, unless the memory was mapped anew since;
-//! 2. what the run found there later, if nothing was written there in between;
+//! 2. what the run found there later, in this interval or a following one, if nothing was written there and nothing was
+//!    mapped there in between ([`later`]);
 //! 3. in a forked process, what its parent had there when it forked, unless the memory was mapped anew since;
-//! 4. what the file holds that is mapped there.
+//! 4. what the file holds that is mapped there;
+//! 5. what the run found there later and wrote over in the same window.
 //!
 //! What nobody has ever looked at reads as zero.
 
+mod later;
+
 use std::ops::Range;
-use std::sync::Arc;
 
 use retro_index::Volume;
 use retro_replayer::PAGE_SIZE;
@@ -101,11 +104,11 @@ impl Run {
         self.with_sight(moment, |sight| {
             self.skip_touched(sight, &mut gaps)?;
             take_from_earlier(sight, &mut gaps)?;
-            take_from_later(sight, &mut gaps)?;
+            self.take_from_later(sight, &mut gaps, 0)?;
             self.take_from_parent(sight, &mut gaps)
         })?;
         self.take_from_file(moment, &mut gaps);
-        Ok(())
+        self.with_sight(moment, |sight| self.take_from_windows(sight, &mut gaps))
     }
 
     fn with_sight<T>(
@@ -207,35 +210,5 @@ fn take_from_earlier(sight: &Sight<'_>, gaps: &mut Gaps<'_>) -> Result<(), Error
         }
         (page, changes_until) = (origin, changes.start);
     }
-    Ok(())
-}
-
-/// What the interval learns later: of words that are never written again, what it knows in the end; of the
-/// others, what it knows when the window begins that writes them.
-fn take_from_later(sight: &Sight<'_>, gaps: &mut Gaps<'_>) -> Result<(), Error> {
-    let (volume, window, timeline) = (sight.volume, sight.window, sight.timeline);
-    let later = timeline.changes_until(sight.time)..timeline.changes_before_volume(sight.index + 1);
-    if gaps.missing.is_empty() || !timeline.lineage(gaps.page, later).places.is_empty() {
-        return Ok(());
-    }
-    let Some(last) = volume.page(gaps.page, u32::MAX)? else { return Ok(()) };
-    let word = |index: usize| (gaps.page + index as u64) / 8;
-    let candidates: Vec<usize> =
-        gaps.missing.iter().copied().filter(|&index| is_known(&last.known, index)).collect();
-    let mut found = [false; PAGE_SIZE];
-    for group in candidates.chunk_by(|&one, &other| word(one) == word(other)) {
-        let key = word(group[0]);
-        let version = match volume.words.first_from(window, key..key + 1)? {
-            None => Some(Arc::clone(&last)),
-            Some(written) => volume.page(gaps.page, written)?,
-        };
-        if let Some(version) = version {
-            for &index in group.iter().filter(|&&index| is_known(&version.known, index)) {
-                gaps.bytes[index] = version.bytes[index];
-                found[index] = true;
-            }
-        }
-    }
-    gaps.missing.retain(|&index| !found[index]);
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 use retro_abi::channel::{
-    Control, Origin, SLOT_SIZE, SLOTS, SLOTS_START, SlotHeader, Stream, chunk_state, slot_offset,
-    slot_state,
+    Control, Origin, SLOT_SIZE, SLOTS, SLOTS_START, SlotHeader, Stream, Unrecorded, chunk_state,
+    slot_offset, slot_state,
 };
 use retro_abi::log::{Encoder, Event, MAX_BYTES, MAX_FIXED, Relative};
 
@@ -59,7 +59,7 @@ impl Channel {
                 return Some(memory);
             }
         }
-        control.unrecorded.fetch_add(1, Ordering::Relaxed);
+        control.unrecorded[Unrecorded::TooMany as usize].fetch_add(1, Ordering::Relaxed);
         None
     }
 
@@ -81,8 +81,13 @@ impl Channel {
 
     /// Begins a log with a number that was given out before.
     pub fn begin_as(&self, memory: Memory, origin: Origin, log: u64) -> Log<'_> {
+        self.begin_of(std::process::id() as i32, memory, origin, log)
+    }
+
+    /// Begins the log of another process.
+    pub fn begin_of(&self, pid: i32, memory: Memory, origin: Origin, log: u64) -> Log<'_> {
         let header = memory.header();
-        header.pid.store(std::process::id() as i32, Ordering::Relaxed);
+        header.pid.store(pid, Ordering::Relaxed);
         header.log.store(log, Ordering::Relaxed);
         header.origin.store(origin as u32, Ordering::Relaxed);
         header.state.store(slot_state::LIVE, Ordering::Release);

@@ -41,6 +41,7 @@ fn main() {
         ["guest", place, "nameless"] => nameless(place),
         ["guest", place, "late", milliseconds] => late(place, number(milliseconds)),
         ["guest", place, "fill"] => fill(place),
+        ["guest", place, "bereaved", signal] => bereaved(place, number(signal)),
         ["guest", place, "replaced"] => replaced(place),
         ["guest", place, "ahead", chunk] => ahead(place, chunk == &"full"),
         ["guest", _, "silent", status] => exit(number(status) as i32),
@@ -210,6 +211,24 @@ fn late(place: &str, milliseconds: u64) {
         exit(0)
     }
     first.end(ended::EXITED, 0);
+}
+
+/// Is told after a while which signal has killed a child, of which nobody else knows anything.
+fn bereaved(place: &str, signal: u64) {
+    /// No process has so large a number.
+    const CHILD: i32 = i32::MAX;
+    let channel = Channel::open(place);
+    let parent = channel.begin(Origin::First).unwrap();
+    let number = channel.control().next_log.fetch_add(1, Ordering::SeqCst);
+    let child = channel.begin_of(CHILD, channel.claim().unwrap(), Origin::Fork, number);
+    std::thread::sleep(Duration::from_millis(300));
+    let header = parent.memory().header();
+    header.reaped[0].store((CHILD as u64) << 32 | signal, Ordering::Relaxed);
+    header.reaped_count.store(1, Ordering::Release);
+    channel.ring();
+    std::thread::sleep(Duration::from_millis(300));
+    drop(child);
+    parent.end(ended::EXITED, 0);
 }
 
 /// Begins the log of a program that it has executed, and has no time to end that of the program before.

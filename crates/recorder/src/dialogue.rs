@@ -105,15 +105,15 @@ impl Speech for Report {
             Report::Refused(reason) => (1, vec![], reason.as_str()),
             Report::Remaining(processes) => (2, vec![*processes], ""),
             Report::Done(summary) => {
-                let numbers = vec![
+                let mut numbers = vec![
                     summary.instructions,
                     summary.log_bytes,
                     summary.file_bytes,
                     summary.processes,
-                    summary.unrecorded,
                     summary.damaged,
                     summary.failure.is_some() as u64,
                 ];
+                numbers.extend(summary.unrecorded);
                 (3, numbers, summary.failure.as_deref().unwrap_or(""))
             }
         };
@@ -126,17 +126,18 @@ impl Speech for Report {
             (0, &[descriptor]) => Report::Ready(descriptor as i32),
             (1, []) => Report::Refused(message.text),
             (2, &[processes]) => Report::Remaining(processes),
-            (3, &[instructions, log_bytes, file_bytes, processes, unrecorded, damaged, failed]) => {
-                Report::Done(Summary {
-                    instructions,
-                    log_bytes,
-                    file_bytes,
-                    processes,
-                    unrecorded,
-                    damaged,
-                    failure: (failed != 0).then_some(message.text),
-                })
-            }
+            (
+                3,
+                &[instructions, log_bytes, file_bytes, processes, damaged, failed, ref rest @ ..],
+            ) => Report::Done(Summary {
+                instructions,
+                log_bytes,
+                file_bytes,
+                processes,
+                unrecorded: rest.try_into().ok()?,
+                damaged,
+                failure: (failed != 0).then_some(message.text),
+            }),
             _ => return None,
         })
     }
@@ -254,7 +255,7 @@ mod tests {
             log_bytes: 2,
             file_bytes: 3,
             processes: 4,
-            unrecorded: 5,
+            unrecorded: [5, 7, 8, 9],
             damaged: 6,
             failure: Some("no space".into()),
         };

@@ -35,7 +35,7 @@ use std::io;
 use std::path::PathBuf;
 
 use retro_abi::config::SharedFile;
-use retro_recording::Head;
+use retro_recording::{Head, UnrecordedCounts};
 
 pub use supervisor::record;
 
@@ -87,8 +87,8 @@ pub struct Summary {
     pub file_bytes: u64,
     /// Programs recorded: processes, counted anew when they execute another program.
     pub processes: u64,
-    /// Processes that ran unrecorded because too many ran at once.
-    pub unrecorded: u64,
+    /// Processes that ran unrecorded, by reason.
+    pub unrecorded: UnrecordedCounts,
     /// Logs that were dropped because their process had overwritten what the recorder needs.
     pub damaged: u64,
     /// Why recording stopped before the end, if it did.

@@ -15,10 +15,11 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use retro_abi::channel::{Chunk, Origin, Stream, chunk_state, slot_state};
+use retro_abi::channel::{Chunk, Origin, REAPED, Stream, chunk_state, ended, slot_state};
 use retro_abi::log::Decoder;
 use retro_recording::{ChunkHead, Counts, ProcessEnd, ProcessSummary};
 
+use crate::Ending;
 use crate::channel::{Channel, Slot, free_chunk, wake_chunk};
 use crate::pipeline::Pipeline;
 use crate::watch::{Watch, Watcher};
@@ -89,6 +90,8 @@ pub struct Recorded {
     first_time: Option<u64>,
     /// Time when it was last reminded.
     reminded_at: u64,
+    /// Killed children that were taken note of.
+    reaped: u32,
     /// The log with the code that it has inherited, until that is taken.
     pub heir_of: Option<u64>,
     /// Bytes of log taken.
@@ -111,6 +114,7 @@ impl Recorded {
             cursors: Default::default(),
             first_time: None,
             reminded_at: 0,
+            reaped: 0,
             heir_of: None,
             taken_bytes: 0,
             refused: false,
@@ -227,6 +231,33 @@ impl Recorded {
     pub fn wake(&self) {
         let header = self.slot.header();
         Stream::ALL.into_iter().flat_map(|stream| header.chunks(stream)).for_each(wake_chunk);
+    }
+
+    /// Whether it has something to say, or may have: neither dead nor done.
+    pub fn is_alive(&self) -> bool {
+        self.watched != 0 && self.died.is_none() && self.state() != slot_state::ENDED
+    }
+
+    /// Children that were killed by signals, as the process was told since it was asked last: their ids, and the signals.
+    pub fn killed_children(&mut self) -> Vec<(i32, u32)> {
+        let header = self.slot.header();
+        let count = header.reaped_count.load(Ordering::Acquire);
+        // Those that were overwritten are lost.
+        let from = self.reaped.max(count.saturating_sub(REAPED as u32)).min(count);
+        self.reaped = count;
+        let entries = (from..count).map(|index| &header.reaped[index as usize % REAPED]);
+        let entries = entries.map(|entry| entry.load(Ordering::Relaxed));
+        entries.map(|entry| ((entry >> 32) as i32, entry as u32)).collect()
+    }
+
+    /// Whether it was about to execute another program.
+    pub fn was_executing(&self) -> bool {
+        self.slot.header().ended.load(Ordering::Relaxed) == ended::EXECUTING
+    }
+
+    /// How it ended as far as the kernel tells.
+    pub fn ending(&self) -> Option<Ending> {
+        self.watch.ending()
     }
 
     /// Whether the process vanished without saying how.

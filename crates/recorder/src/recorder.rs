@@ -13,20 +13,22 @@
 //! Complexity: a ring costs a look at the slots up to the highest in use and a few more; all slots are looked at
 //! once per [`SWEEP`] only.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use retro_abi::channel::{Origin, SLOTS, slot_state};
-use retro_recording::{ProcessEnd, RunEnd, RunOutcome, Writer, encode_process_summary};
+use retro_abi::channel::{Control, Origin, SLOTS, Unrecorded, slot_state};
+use retro_recording::{
+    ProcessEnd, RunEnd, RunOutcome, UnrecordedCounts, Writer, encode_process_summary,
+};
 
 use crate::channel::Channel;
 use crate::dialogue::{Heard, Line, Order, Report};
 use crate::pipeline::Pipeline;
-use crate::process::{Recorded, Step};
+use crate::process::{Identity, Recorded, Step};
 use crate::watch::{LINE, Watcher};
 use crate::{Ending, Options, Summary, isolation};
 
@@ -47,6 +49,9 @@ const PATIENCE_WITH_CHILDREN: Duration = Duration::from_millis(300);
 
 /// How long the summary of the first process waits for the supervisor to say what killed it.
 const PATIENCE_WITH_SUPERVISOR: Duration = Duration::from_secs(2);
+
+/// How long the summary of a process that was killed waits for its parent to be told by what.
+const PATIENCE_WITH_PARENTS: Duration = Duration::from_secs(1);
 
 /// Runs the recorder in this process, which was forked for it, and returns its exit status.
 pub fn run(line: Line, options: &Options) -> i32 {
@@ -78,8 +83,10 @@ struct Recorder {
     /// Whether a process has done anything between the last two reminders.
     active: bool,
     last_sweep: Instant,
-    /// Numbers of the logs seen so far.
-    logs: HashSet<u64>,
+    /// The logs seen so far, by number.
+    logs: HashMap<u64, Identity>,
+    /// By which signals processes were killed, as their parents were told: by the ids of both.
+    killed: HashMap<(i32, i32), u32>,
     /// Those whose process has executed another program, which has begun a log.
     replaced: HashSet<u64>,
     first_pid: Option<i32>,
@@ -128,7 +135,8 @@ impl Recorder {
             last_reminder: now,
             active: true,
             last_sweep: now,
-            logs: HashSet::new(),
+            logs: HashMap::new(),
+            killed: HashMap::new(),
             replaced: HashSet::new(),
             first_pid: None,
             guest: Guest::Runs,
@@ -140,6 +148,8 @@ impl Recorder {
     /// Records until everything is over. Returns nothing if the recording was called off.
     fn record(mut self, line: &Line) -> Option<Summary> {
         let mut quiet_since = None;
+        // What the supervisor was told last.
+        let mut told = None;
         loop {
             let seen = self.channel.doorbell();
             self.hear(line);
@@ -149,14 +159,13 @@ impl Recorder {
             if self.pipeline.failure().is_some() && !self.closed {
                 self.close();
             }
-            // What the supervisor was told last.
-            let told = self.slots.len();
             let sleep = self.tick();
             self.discover();
             let busy = self.drain();
             let over = self.guest != Guest::Runs;
-            if over && told != self.slots.len() {
-                line.mention(&Report::Remaining(self.slots.len() as u64));
+            if over && told != Some(self.living()) {
+                told = Some(self.living());
+                line.mention(&Report::Remaining(self.living()));
             }
             let quiet = over && self.slots.is_empty();
             if !quiet {
@@ -176,10 +185,15 @@ impl Recorder {
         }
     }
 
+    /// Processes that still run. Of others there is only something left to be written.
+    fn living(&self) -> u64 {
+        self.slots.values().filter(|process| process.is_alive()).count() as u64
+    }
+
     /// Whether numbers of logs were given out that nobody uses yet. A parent may end before its child begins.
     fn expects_children(&self) -> bool {
         let control = self.channel.control();
-        let unrecorded = control.unrecorded.load(Ordering::Relaxed);
+        let unrecorded = unrecorded(control).iter().fold(0, |sum: u64, &n| sum.saturating_add(n));
         let accounted = unrecorded.saturating_add(self.logs.len() as u64);
         control.next_log.load(Ordering::SeqCst) > accounted
     }
@@ -198,10 +212,7 @@ impl Recorder {
     fn hear_supervisor(&mut self, line: &Line) {
         loop {
             match line.receive(Some(Instant::now())) {
-                Heard::Message(Order::Ended(ending)) => {
-                    self.guest = Guest::Ended(ending);
-                    line.mention(&Report::Remaining(self.slots.len() as u64));
-                }
+                Heard::Message(Order::Ended(ending)) => self.guest = Guest::Ended(ending),
                 Heard::Message(Order::Cancel) => self.guest = Guest::Cancelled,
                 Heard::Nothing => return self.watcher.listen(line.as_fd()),
                 Heard::Gone => {
@@ -218,7 +229,9 @@ impl Recorder {
     fn tick(&mut self) -> Duration {
         if self.last_reminder.elapsed() >= REMINDER {
             self.last_reminder = Instant::now();
-            self.active = self.slots.values_mut().fold(false, |any, slot| slot.remind() || any);
+            // Each is reminded, whatever the others did.
+            let active = self.slots.values_mut().map(Recorded::remind);
+            self.active = active.filter(|&active| active).count() > 0;
         }
         self.ask_and_sweep();
         if self.active { REMINDER } else { TICK }
@@ -269,11 +282,12 @@ impl Recorder {
     fn identify(&mut self) {
         for process in self.slots.values_mut() {
             let Some(identity) = process.look(&self.watcher) else { continue };
-            if !self.logs.insert(identity.log) {
+            if self.logs.contains_key(&identity.log) {
                 process.refused = true;
                 self.summary.damaged += 1;
                 continue;
             }
+            self.logs.insert(identity.log, identity);
             match identity.origin {
                 Some(Origin::First) => {
                     self.first_pid.get_or_insert(identity.pid);
@@ -316,6 +330,7 @@ impl Recorder {
                 Step::Returned => returned.push(process.index),
             }
         }
+        self.hear_parents();
         for index in returned {
             // It may be another's by now: then it is found again.
             self.slots.remove(&index);
@@ -331,14 +346,33 @@ impl Recorder {
         busy
     }
 
+    /// Takes note of what parents were told of children whose logs are not ended yet.
+    fn hear_parents(&mut self) {
+        let mut told = Vec::new();
+        for process in self.slots.values_mut() {
+            let children = process.killed_children();
+            if let Some(parent) = process.identity() {
+                told.extend(children.into_iter().map(|(child, by)| ((parent.pid, child), by)));
+            }
+        }
+        told.retain(|((_, child), _)| {
+            let pids = self.slots.values().filter_map(Recorded::identity).map(|known| known.pid);
+            pids.into_iter().any(|pid| pid == *child)
+        });
+        self.killed.extend(told);
+    }
+
     /// Ends the log of a process of which everything is taken.
     fn end_process(&mut self, index: usize) {
         let Some(process) = self.slots.remove(&index) else { return };
         let silent = process.ended_silently();
         // Killed right after it had executed another program, which had no time to end the log of the one before.
         let replaced = silent && process.identity().is_some_and(|i| self.replaced.contains(&i.log));
+        // Killed later, as another program that cannot reach the recorder.
+        let left = silent && !replaced && process.was_executing();
+        let silent = silent && !replaced && !left;
         let is_guest = process.identity().is_some_and(|i| Some(i.pid) == self.first_pid);
-        let silent_guest = silent && is_guest && !replaced;
+        let silent_guest = silent && is_guest;
         if silent_guest
             && self.guest == Guest::Runs
             && process.dead_for() < PATIENCE_WITH_SUPERVISOR
@@ -346,15 +380,28 @@ impl Recorder {
             self.slots.insert(index, process);
             return;
         }
+        let told = if silent && !is_guest { self.ending_of(&process) } else { None };
+        if silent && told.is_none() && !is_guest && self.may_be_told(&process) {
+            self.slots.insert(index, process);
+            return;
+        }
+        if let Some(identity) = process.identity()
+            && let Some(parent) = self.parent_of(identity)
+        {
+            self.killed.remove(&(parent, identity.pid));
+        }
         self.summary.log_bytes += process.taken_bytes;
         if let Some(mut summary) = process.summary().filter(|_| !process.refused) {
             if replaced {
                 summary.end = ProcessEnd::Executed;
+            } else if left {
+                summary.end = ProcessEnd::Stopped;
+                let unrecorded = &self.channel.control().unrecorded;
+                unrecorded[Unrecorded::Unreachable as usize].fetch_add(1, Ordering::Relaxed);
             } else if let (true, Guest::Ended(ending)) = (silent_guest, self.guest) {
-                summary.end = match ending {
-                    Ending::Exited(status) => ProcessEnd::Exited(status as u32),
-                    Ending::Killed(signal) => ProcessEnd::Signalled(signal as u32),
-                };
+                summary.end = process_end(ending);
+            } else if let Some(ending) = told {
+                summary.end = process_end(ending);
             }
             self.summary.processes += 1;
             let sum = self.summary.instructions.saturating_add(process.instructions());
@@ -364,6 +411,38 @@ impl Recorder {
         self.channel.release(process.into_slot());
         // Low slots are used again, so that there are few to look at.
         self.channel.control().hint.fetch_min(index as u32, Ordering::Relaxed);
+    }
+
+    /// How a process ended that could not say so itself.
+    fn ending_of(&self, process: &Recorded) -> Option<Ending> {
+        let told_parent = || {
+            let identity = process.identity()?;
+            let signal = self.killed.get(&(self.parent_of(identity)?, identity.pid))?;
+            Some(Ending::Killed(*signal as i32))
+        };
+        process.ending().or_else(told_parent)
+    }
+
+    /// Whether the parent of a process that was killed lives and may be about to wait for it.
+    fn may_be_told(&self, process: &Recorded) -> bool {
+        let parent = process.identity().and_then(|identity| self.parent_of(identity));
+        let is_parent = |other: &Recorded| {
+            other.is_alive() && other.identity().map(|identity| identity.pid) == parent
+        };
+        process.dead_for() < PATIENCE_WITH_PARENTS
+            && parent.is_some()
+            && self.slots.values().any(is_parent)
+    }
+
+    /// The process id of the process that made this one.
+    fn parent_of(&self, identity: &Identity) -> Option<i32> {
+        let mut identity = identity;
+        // Its own programs before this one come first. Parents have lower numbers, unless somebody has scribbled.
+        while identity.origin == Some(Origin::Exec) {
+            identity =
+                self.logs.get(&identity.parent).filter(|before| before.log < identity.log)?;
+        }
+        Some(self.logs.get(&identity.parent)?.pid)
     }
 
     /// Tells engines that nothing is recorded any more.
@@ -377,7 +456,7 @@ impl Recorder {
         // A process that starts now is too late.
         let control = self.channel.control();
         control.closed.store(1, Ordering::SeqCst);
-        let unrecorded = control.unrecorded.load(Ordering::Relaxed);
+        let unrecorded = unrecorded(control);
         let end = RunEnd {
             outcome: match self.guest {
                 Guest::Ended(Ending::Exited(status)) => RunOutcome::Exited(status as u32),
@@ -390,6 +469,18 @@ impl Recorder {
         };
         let (file_bytes, failure) = self.pipeline.finish(end);
         Summary { file_bytes, unrecorded, failure, ..self.summary }
+    }
+}
+
+/// Processes that ran on unrecorded, by reason.
+fn unrecorded(control: &Control) -> UnrecordedCounts {
+    control.unrecorded.each_ref().map(|count| count.load(Ordering::Relaxed))
+}
+
+fn process_end(ending: Ending) -> ProcessEnd {
+    match ending {
+        Ending::Exited(status) => ProcessEnd::Exited(status as u32),
+        Ending::Killed(signal) => ProcessEnd::Signalled(signal as u32),
     }
 }
 

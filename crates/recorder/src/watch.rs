@@ -9,7 +9,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -18,6 +18,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use retro_abi::kick;
+
+use crate::Ending;
 
 /// The event of the supervisor's line; all others are tokens given to [`Watcher::watch`].
 pub const LINE: u64 = u64::MAX;
@@ -33,8 +35,8 @@ pub struct Watcher {
 pub enum Watch {
     /// It has ended already.
     Ended,
-    /// Its token will be reported. Closing the descriptor ends the watch.
-    Reported(OwnedFd),
+    /// Its token will be reported, as long as the descriptor is open.
+    Reported { pid: i32, process: OwnedFd },
     /// By asking [`Watch::has_ended`]. The process is the one that started at this time.
     Asked { pid: i32, start: u64 },
 }
@@ -86,7 +88,7 @@ impl Watcher {
             Ok(process)
         });
         match reported {
-            Ok(process) => Watch::Reported(process),
+            Ok(process) => Watch::Reported { pid, process },
             Err(Errno::ESRCH) => Watch::Ended,
             // No such system call, no descriptors left, no permission.
             Err(_) => match start_time(pid) {
@@ -98,11 +100,24 @@ impl Watcher {
 }
 
 impl Watch {
+    /// How the process ended, as far as the kernel tells those who are not its parent.
+    pub fn ending(&self) -> Option<Ending> {
+        let Watch::Reported { pid, process } = self else { return None };
+        // One that is not reaped yet still has its number, and one that is has left word behind.
+        let status = reaped_status(process)
+            .or_else(|| zombie_status(*pid))
+            .or_else(|| reaped_status(process))?;
+        match (status & 0x7f, status >> 8 & 0xff) {
+            (0, status) => Some(Ending::Exited(status)),
+            (signal, _) => Some(Ending::Killed(signal)),
+        }
+    }
+
     /// Whether the process is known to have ended without a report.
     pub fn has_ended(&self) -> bool {
         match *self {
             Watch::Ended => true,
-            Watch::Reported(_) => false,
+            Watch::Reported { .. } => false,
             Watch::Asked { pid, start } => start_time(pid) != Some(start),
         }
     }
@@ -112,7 +127,7 @@ impl Watch {
     /// Kicks a thread of the process, so that it leaves guest code for a moment. Not where processes have no descriptors: another
     /// may have the number by now.
     pub fn kick(&self, pid: i32, thread: i32) {
-        let Watch::Reported(process) = self else { return };
+        let Watch::Reported { process, .. } = self else { return };
         if has_ended(process.as_fd()) {
             return;
         }
@@ -142,18 +157,52 @@ fn open_process(pid: i32) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })
 }
 
-/// When a process started, in the kernel's own unit; none if it has ended, reaped or not.
-fn start_time(pid: i32) -> Option<u64> {
+/// Fields of `/proc/PID/stat`, by their numbers in proc(5).
+const STATE: usize = 3;
+const START_TIME: usize = 22;
+const EXIT_CODE: usize = 52;
+
+/// Fields of a process, from its state on.
+fn fields_of(pid: i32) -> Option<Vec<String>> {
     let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
     // The second field is a name in parentheses that may hold anything.
     let after_name = text.iter().rposition(|&byte| byte == b')')? + 1;
     let fields = std::str::from_utf8(&text[after_name..]).ok()?;
-    let mut fields = fields.split_ascii_whitespace();
-    if matches!(fields.next()?, "Z" | "X" | "x") {
-        return None;
+    Some(fields.split_ascii_whitespace().map(str::to_owned).collect())
+}
+
+/// When a process started, in the kernel's own unit; none if it has ended, reaped or not.
+fn start_time(pid: i32) -> Option<u64> {
+    let fields = fields_of(pid)?;
+    match fields.first()?.as_str() {
+        "Z" | "X" | "x" => None,
+        _ => fields.get(START_TIME - STATE)?.parse().ok(),
     }
-    // The state is field 3, the start time field 22.
-    fields.nth(22 - 3 - 1)?.parse().ok()
+}
+
+/// The status that the parent of a process will be told when it waits.
+fn zombie_status(pid: i32) -> Option<i32> {
+    let fields = fields_of(pid)?;
+    (fields.first()? == "Z").then(|| fields.get(EXIT_CODE - STATE)?.parse().ok())?
+}
+
+/// The status that the parent of a process was told. Kernels before 6.15 do not say.
+fn reaped_status(process: &OwnedFd) -> Option<i32> {
+    /// `PIDFD_GET_INFO`, with the structure that the first kernels had.
+    const GET_INFO: libc::c_ulong = 0xc040_ff0b;
+    /// `PIDFD_INFO_EXIT`
+    const EXIT: u64 = 1 << 3;
+    /// `struct pidfd_info`: what is wanted and told, then what is not of interest, the status at the end.
+    #[repr(C)]
+    struct Information {
+        mask: u64,
+        others: [u32; 13],
+        status: i32,
+    }
+    let mut information = Information { mask: EXIT, others: [0; 13], status: 0 };
+    // SAFETY: the descriptor is open, and the number says how large the structure is that the kernel fills in.
+    let result = unsafe { libc::ioctl(process.as_raw_fd(), GET_INFO, &raw mut information) };
+    (result == 0 && information.mask & EXIT != 0).then_some(information.status)
 }
 
 #[cfg(test)]
@@ -183,6 +232,22 @@ mod tests {
         assert!(watcher.watch(child.id() as i32, 17).has_ended());
         assert!(watcher.watch(0, 17).has_ended());
         assert!(watcher.watch(-1, 17).has_ended());
+    }
+
+    #[test]
+    fn the_kernel_tells_how_a_process_ended() {
+        let (line, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (noticed, notice) = sync_channel(1);
+        let watcher = Watcher::start(line.as_fd(), move || noticed.send(()).unwrap()).unwrap();
+        let mut child = child();
+        let watch = watcher.watch(child.id() as i32, 17);
+        assert_eq!(watch.ending(), None);
+        child.kill().unwrap();
+        notice.recv().unwrap();
+        assert_eq!(watch.ending(), Some(Ending::Killed(9)));
+        child.wait().unwrap();
+        // Old kernels forget it.
+        assert!(matches!(watch.ending(), Some(Ending::Killed(9)) | None));
     }
 
     #[test]

@@ -165,7 +165,7 @@ fn a_log_much_longer_than_the_buffers_is_recorded_whole() {
 fn many_processes_at_once_have_a_log_each() {
     let (_root, directory) = place();
     let outcome = Run::start(&directory, "many 150 20000").outcome();
-    assert!(outcome.contains("processes: 151, unrecorded: 0, damaged: 0"), "{outcome}");
+    assert!(outcome.contains("processes: 151, unrecorded: [0, 0, 0, 0], damaged: 0"), "{outcome}");
     let recording = Recording::open(&directory).unwrap();
     assert_eq!(recording.processes().len(), 151);
     for process in recording.processes() {
@@ -190,7 +190,7 @@ fn ended_processes_leave_no_memory_behind() {
     }
     drop(run.supervisor.stdin.take());
     let outcome = run.outcome();
-    assert!(outcome.contains("processes: 200, unrecorded: 0, damaged: 0"), "{outcome}");
+    assert!(outcome.contains("processes: 200, unrecorded: [0, 0, 0, 0], damaged: 0"), "{outcome}");
     let recording = Recording::open(&directory).unwrap();
     assert_eq!(recording.processes().len(), 200);
     for process in recording.processes() {
@@ -252,6 +252,17 @@ fn a_guest_killed_inside_a_block_ends_no_earlier_than_its_last_event() {
         assert_eq!(process.summary.time, 1000, "in a chunk that is {chunk}");
         assert_eq!(process.summary.counts.of_kind(Kind::SyscallExit).events, 1);
     }
+}
+
+#[test]
+fn a_parent_tells_what_killed_its_child() {
+    let (_root, directory) = place();
+    let outcome = Run::start(&directory, "bereaved 15").outcome();
+    assert!(outcome.contains("ending: Exited(0), fate: Finished"), "{outcome}");
+    let recording = Recording::open(&directory).unwrap();
+    let [parent, child] = recording.processes() else { panic!("{:?}", recording.processes()) };
+    assert_eq!(parent.summary.end, ProcessEnd::Exited(0));
+    assert_eq!(child.summary.end, ProcessEnd::Signalled(15));
 }
 
 #[test]
@@ -375,7 +386,8 @@ fn a_guest_that_claims_nothing_or_claims_in_vain_keeps_nobody_waiting() {
 fn a_claim_without_a_name_is_given_up_in_the_end() {
     let (_root, directory) = place();
     let outcome = Run::start(&directory, "nameless").outcome();
-    assert!(outcome.contains("ending: Exited(0), fate: Continues { processes: 1 }"), "{outcome}");
+    // Nobody is said to be still at work.
+    assert!(outcome.contains("ending: Exited(0), fate: Finished"), "{outcome}");
     assert!(wait_for_end(&directory).processes().is_empty());
 }
 

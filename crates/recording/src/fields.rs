@@ -46,6 +46,11 @@ impl<'a> FieldReader<'a> {
         FieldReader(payload)
     }
 
+    /// Whether there is nothing left: what was added to a payload later is not in old ones.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn number(&mut self) -> Result<u64, BadField> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {

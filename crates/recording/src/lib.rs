@@ -42,7 +42,9 @@ pub use segment::{
     ChunkHead, DEFAULT_LEVEL, EncodedSegment, encode_chunk, encode_end, encode_process_summary,
 };
 pub use store::Store;
-pub use summary::{Counts, KindCount, ProcessEnd, ProcessSummary, RunEnd, RunOutcome};
+pub use summary::{
+    Counts, KindCount, ProcessEnd, ProcessSummary, RunEnd, RunOutcome, UnrecordedCounts,
+};
 pub use writer::{Storage, Writer};
 
 /// Name of the log within a recording's directory.

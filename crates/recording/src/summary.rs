@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
-use retro_abi::channel::{self, Origin, ended};
+use retro_abi::channel::{self, Origin, Unrecorded, ended};
 use retro_abi::log::Kind;
 
 use crate::fields::{BadField, FieldReader, FieldWriter};
@@ -226,9 +226,12 @@ pub struct RunEnd {
     pub wall_nanoseconds: u64,
     /// Why recording stopped before the run ended, if it did.
     pub stopped: Option<String>,
-    /// Processes that ran unrecorded because too many were being recorded.
-    pub unrecorded: u64,
+    /// Processes that ran unrecorded, by reason. Recordings that do not tell reasons have all of them under the first.
+    pub unrecorded: UnrecordedCounts,
 }
+
+/// Processes that ran unrecorded, by the number of the reason ([`Unrecorded`]).
+pub type UnrecordedCounts = [u64; Unrecorded::ALL.len()];
 
 impl RunEnd {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -241,10 +244,12 @@ impl RunEnd {
         out.number(how.into());
         out.number(code.into());
         out.number(self.wall_nanoseconds);
-        out.number(self.unrecorded);
+        out.number(self.unrecorded.iter().fold(0, |sum: u64, &count| sum.saturating_add(count)));
         out.number(self.stopped.is_some().into());
         let reason = self.stopped.as_deref().unwrap_or_default();
         out.bytes(&reason.as_bytes()[..reason.floor_char_boundary(REASON_LIMIT)]);
+        // That of the first reason is what is left.
+        self.unrecorded[1..].iter().for_each(|&count| out.number(count));
         out.finish()
     }
 
@@ -257,9 +262,14 @@ impl RunEnd {
             _ => RunOutcome::Unknown,
         };
         let wall_nanoseconds = fields.number()?;
-        let unrecorded = fields.number()?;
+        let all = fields.number()?;
         let has_stopped = fields.number()? != 0;
         let reason = fields.text()?;
+        let mut unrecorded = [0; Unrecorded::ALL.len()];
+        for count in &mut unrecorded[1..] {
+            *count = if fields.is_empty() { 0 } else { fields.number()? };
+        }
+        unrecorded[0] = unrecorded[1..].iter().fold(all, |left, &count| left.saturating_sub(count));
         Ok(RunEnd { outcome, wall_nanoseconds, stopped: has_stopped.then_some(reason), unrecorded })
     }
 }

@@ -43,6 +43,12 @@ pub(crate) fn intervals(recording: &Recording, log: u64) -> Result<Vec<Interval>
     Ok(found)
 }
 
+/// Whether recording stopped before the run ended: the disk was full, or the recorder was killed. Logs end where their last
+/// events are then, whatever their processes did afterwards.
+pub(crate) fn stops_early(recording: &Recording) -> bool {
+    recording.end().is_none_or(|end| end.stopped.is_some())
+}
+
 /// Time of the last event of a chunk, if it can be read; if not, whoever needs the chunk is told why.
 fn last_time(recording: &Recording, segment: &SegmentRef) -> Option<u64> {
     let chunk = recording.read_chunk(segment).ok()?;

@@ -136,6 +136,11 @@ impl Replayer {
         intervals::at_time(&self.known_intervals(log)?, log, time)
     }
 
+    /// Whether recording stopped before the run ended, so that logs may end before their processes did.
+    pub fn stops_early(&self) -> bool {
+        intervals::stops_early(self.recording())
+    }
+
     /// How many events the main stream of a log has, as its process has counted them; `None` if that is not known.
     pub fn counted_events(&self, log: u64) -> Option<u64> {
         let process = self.recording().process(log).filter(|process| !process.derived)?;

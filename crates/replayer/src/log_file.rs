@@ -187,7 +187,8 @@ fn check_is_whole(
     Ok(())
 }
 
-/// A log with a summary has all its intervals, and one of a process that exited has an end.
+/// A log with a summary has all its intervals, and one of a process that exited has an end, unless the recording says that it
+/// stopped before: then what there is ends with its last event.
 fn check_end(
     recording: &Recording,
     log: u64,
@@ -197,6 +198,9 @@ fn check_end(
     let Some(process) = recording.process(log).filter(|process| !process.derived) else {
         return Ok(());
     };
+    if intervals::stops_early(recording) {
+        return Ok(());
+    }
     let segments = recording.segments(log, Stream::Main);
     let is_last = segments.last().is_none_or(|segment| segment.interval == interval.number);
     let Some(last) = last.filter(|_| is_last) else { return Ok(()) };

@@ -39,6 +39,7 @@ use crate::value::{SyntheticPointer, Value};
 
 pub use entry_values::CallSite;
 pub use globals::Global;
+pub(crate) use lookup::entry_address;
 pub use results::returned_value;
 
 /// How deep blocks are nested in one another.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use retro_abi::channel::Unrecorded;
 use retro_abi::log::Kind;
 use retro_abi::syscall_names;
 use retro_index::coverage::Coverage;
-use retro_recording::{Counts, Recording, RunOutcome};
+use retro_recording::{Counts, Recording, RunEnd, RunOutcome};
 use retro_replayer::Replayer;
 use serde::Serialize;
 
@@ -40,7 +41,11 @@ pub struct Facts {
     pub signal: Option<u32>,
     /// Why recording stopped before the run ended, if it did.
     pub stopped: Option<String>,
+    /// Instructions that were recorded until then.
+    pub recorded_instructions: Option<u64>,
     pub unrecorded_processes: u64,
+    /// The same by reason, where it is known.
+    pub unrecorded_reasons: BTreeMap<&'static str, u64>,
     pub instructions: u64,
     pub threads: u64,
     pub intervals: u64,
@@ -137,7 +142,13 @@ impl Facts {
             exit_status,
             signal,
             stopped: end.and_then(|end| end.stopped.clone()),
-            unrecorded_processes: end.map_or(0, |end| end.unrecorded),
+            recorded_instructions: end
+                .filter(|end| end.stopped.is_some())
+                .map(|_| recorded_instructions(replayer)),
+            unrecorded_processes: end.map_or(0, |end| {
+                end.unrecorded.iter().fold(0, |sum, &count| sum.saturating_add(count))
+            }),
+            unrecorded_reasons: end.map(unrecorded_reasons).unwrap_or_default(),
             instructions,
             threads: counts.threads,
             intervals: counts.intervals,
@@ -175,6 +186,20 @@ impl LogFacts {
             kinds,
         }
     }
+}
+
+/// What logs tell of, up to their last events.
+fn recorded_instructions(replayer: &Replayer) -> u64 {
+    let logs = replayer.recording().processes().iter().map(|process| process.summary.log);
+    let intervals = logs.flat_map(|log| replayer.intervals(log).unwrap_or_default());
+    intervals.fold(0, |sum, interval| sum.saturating_add(interval.instructions()))
+}
+
+/// Old recordings do not tell reasons and count under the first.
+fn unrecorded_reasons(end: &RunEnd) -> BTreeMap<&'static str, u64> {
+    let reasons = Unrecorded::ALL.into_iter().zip(end.unrecorded);
+    let told = reasons.filter(|(why, count)| *why != Unrecorded::TooMany && *count > 0);
+    told.map(|(why, count)| (wording::unrecorded(why), count)).collect()
 }
 
 fn by_name(counts: &BTreeMap<u32, u64>, name: impl Fn(u32) -> String) -> BTreeMap<String, u64> {

@@ -83,7 +83,11 @@ impl Text {
         }
         row("index", index(&facts.index));
         let stopped = facts.stopped.as_deref().unwrap_or_default();
-        row("incomplete", printable(stopped.as_bytes()));
+        let mut incomplete = printable(stopped.as_bytes());
+        if let Some(recorded) = facts.recorded_instructions {
+            incomplete += &format!("; {} instructions are in the log", grouped(recorded));
+        }
+        row("incomplete", incomplete);
         let damage = facts.damage.as_deref().unwrap_or_default();
         row("damage", printable(damage.as_bytes()));
         self.table(&table);
@@ -186,7 +190,11 @@ fn processes_and_threads(facts: &Facts) -> String {
     parts.push(quantity::counted(facts.threads, "thread", "threads"));
     parts.push(quantity::counted(facts.intervals, "interval", "intervals"));
     if facts.unrecorded_processes > 0 {
-        parts.push(format!("{} more ran unrecorded", grouped(facts.unrecorded_processes)));
+        let mut text = format!("{} more ran unrecorded", grouped(facts.unrecorded_processes));
+        for (why, count) in &facts.unrecorded_reasons {
+            text += &format!(" ({count}: {why})");
+        }
+        parts.push(text);
     }
     parts.join(", ")
 }

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use retro_abi::channel::Unrecorded;
 use retro_recorder::{Fate, Summary};
 
 use crate::message::{complain, notify};
@@ -92,9 +93,11 @@ impl Report {
                         quoting::printable(reason.as_bytes())
                     ));
                 }
-                if summary.unrecorded > 0 {
-                    let processes = quantity::counted(summary.unrecorded, "process", "processes");
-                    troubles.push(format!("{processes} ran unrecorded: too many ran at once"));
+                let reasons = Unrecorded::ALL.into_iter().zip(summary.unrecorded);
+                for (why, count) in reasons.filter(|(_, count)| *count > 0) {
+                    let processes = quantity::counted(count, "process", "processes");
+                    let why = wording::unrecorded(why);
+                    troubles.push(format!("{processes} ran unrecorded: {why}"));
                 }
                 if summary.damaged > 0 {
                     let logs = quantity::counted(summary.damaged, "log", "logs");
@@ -193,12 +196,14 @@ mod tests {
         );
         let trouble = Summary {
             failure: Some("cannot write the log: No space left on device".into()),
-            unrecorded: 2,
+            unrecorded: [0, 2, 0, 1],
             damaged: 1,
             ..summary()
         };
         let troubles = report.troubles(&Fate::Finished(trouble));
-        assert_eq!(troubles.len(), 3);
-        assert!(troubles[0].contains("No space left") && troubles[1].starts_with("2 processes"));
+        assert_eq!(troubles.len(), 4);
+        assert!(troubles[0].contains("No space left"), "{troubles:?}");
+        assert_eq!(troubles[1], "2 processes ran unrecorded: recording had stopped before");
+        assert!(troubles[2].starts_with("1 process ran unrecorded: no access"), "{troubles:?}");
     }
 }

@@ -65,6 +65,17 @@ impl Channel {
         self.claim_for(0)
     }
 
+    /// Says whose a slot is that was claimed for a child, unless it has said so itself: it may be killed before.
+    pub fn name_child(&self, slot: usize, pid: i32) {
+        let owner = &self.header(slot).pid;
+        let _ = owner.compare_exchange(0, pid, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Counts a process that is not recorded.
+    pub fn count_unrecorded(&self, why: channel::Unrecorded) {
+        self.control().unrecorded[why as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
     fn claim_for(&self, owner: i32) -> Option<usize> {
         let control = self.control();
         let start = control.hint.fetch_add(1, Ordering::Relaxed) as usize;

@@ -73,6 +73,12 @@ impl Recorder {
         outweighs(spent) || long_log && outweighs((filled.0, 0))
     }
 
+    /// What was logged since the interval began is no part of what the next one will cost.
+    pub(super) fn leave_out_of_refill(&mut self) {
+        let (loads, bytes) = self.loads();
+        (self.intervals.loads_at_start, self.intervals.bytes_at_start) = (loads, bytes);
+    }
+
     /// Instructions until the question comes up again.
     pub(super) fn until_next_look(&self) -> u64 {
         match self.intervals.wanted {

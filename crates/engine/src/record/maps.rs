@@ -4,6 +4,7 @@ use super::{Recorder, shadow, with};
 use crate::elf;
 use crate::sys;
 use alloc::vec::Vec;
+use linux_raw_sys::general as c;
 use retro_abi::channel::Stream;
 use retro_abi::log::{Event, MapKind};
 
@@ -132,7 +133,9 @@ impl Recorder {
         let mut buffer = [0u8; 4096];
         let path = sys::read_link(link.as_bytes(), &mut buffer).unwrap_or(b"");
         let mut head = alloc::vec![0u8; 8192];
-        let len = sys::read_at(fd, &mut head, 0).unwrap_or(0);
+        // Reading from a device may do something.
+        let is_regular = status.st_mode & c::S_IFMT == c::S_IFREG;
+        let len = if is_regular { sys::read_at(fd, &mut head, 0).unwrap_or(0) } else { 0 };
         let event = Event::File {
             number,
             device: identity.device,

@@ -15,6 +15,7 @@
 //! | [`effects`] | which memory system calls write |
 //! | [`maps`] | address-space changes and file identities |
 //! | [`own_death`] | how a process ends that kills itself |
+//! | [`reaped`] | how its children ended, if a signal killed them |
 //! | [`schedule`] | one thread at a time |
 //! | [`kicks`] | when the recorder may ask for one |
 //! | [`intervals`] | resets of the shadow, which make parts of the log independent |
@@ -37,6 +38,7 @@ pub mod kicks;
 pub mod maps;
 mod own_death;
 pub mod process;
+mod reaped;
 pub mod schedule;
 pub mod shadow;
 pub mod strings;
@@ -471,6 +473,7 @@ impl Events for Record {
         let result = context.registers.get(Gpr::Rax);
         with(|recorder| {
             recorder.has_survived(context, number, args);
+            recorder.has_waited(number, args, result);
             recorder.event(Event::SyscallExit { result });
             effects::written(&GuestMemory, number as u32, args, result, &mut |address, len| {
                 recorder.wrote(address, len);

@@ -4,16 +4,16 @@ use super::channel::{Channel, Writer, visible_pid};
 use super::intervals::Intervals;
 use super::{ACTIVE, Ahead, Recorder, STATE, WATCHING, kicks, schedule, shadow, with};
 use crate::clock::{self, weave::Keeping};
-use crate::context::{BRANCH_TABLE_BYTES, CONTEXT_AREA, Context, JUMP_TABLE};
+use crate::context::{BRANCH_TABLE_BYTES, CONTEXT_AREA, Context, Gpr, JUMP_TABLE};
 use crate::dispatch::engine;
-use crate::maps::AddressSpace;
+use crate::maps::{AddressSpace, STACK_TOP};
 use crate::sys::{self, Result};
 use crate::threads;
 use crate::translate::MAX_INSTRUCTIONS;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as c;
-use retro_abi::channel::{Origin, Stream, ended, slot_state};
+use retro_abi::channel::{Origin, Stream, Unrecorded, ended, slot_state};
 use retro_abi::config::{Config, PreviousLog, SharedFile};
 use retro_abi::layout::{PAGE, SHADOW_DISTANCE};
 use retro_abi::log::{Event, MAX_BYTES, MapKind};
@@ -36,8 +36,12 @@ pub fn begin(config: &Config, program: &Program) -> Result<()> {
     // does, the recorder sees from the one that the other's program was replaced.
     let mask = sys::set_signal_mask(!0);
     let begun = begin_log(config, program, channel);
-    if begun.is_err() {
-        channel.control().unrecorded.fetch_add(1, Ordering::Relaxed);
+    if let Err(error) = begun {
+        channel.count_unrecorded(match error {
+            sys::Errno::EAGAIN if is_closed(channel) => Unrecorded::Stopped,
+            sys::Errno::EAGAIN => Unrecorded::TooMany,
+            _ => Unrecorded::NoMemory,
+        });
     }
     if let Some(PreviousLog { slot, replaces: true, .. }) = config.previous {
         let how = if begun.is_ok() { ended::EXECUTED } else { ended::STOPPED };
@@ -47,12 +51,16 @@ pub fn begin(config: &Config, program: &Program) -> Result<()> {
     begun
 }
 
+/// Whether the recorder takes no more logs.
+fn is_closed(channel: Channel) -> bool {
+    channel.control().closed.load(Ordering::Relaxed) != 0
+}
+
 fn begin_log(config: &Config, program: &Program, channel: Channel) -> Result<()> {
     shadow::create()?;
     create_window()?;
     let control = channel.control();
-    let open = control.closed.load(Ordering::Relaxed) == 0;
-    let slot = match if open { channel.claim() } else { None } {
+    let slot = match if is_closed(channel) { None } else { channel.claim() } {
         Some(slot) => slot,
         None => return Err(sys::Errno::EAGAIN),
     };
@@ -110,6 +118,26 @@ impl Recorder {
         self.writer.channel().ring();
     }
 
+    /// Logs what the first stack holds, as if the first instruction read all of it: arguments, environment and auxiliary
+    /// vector. Programs change these words early, and debuggers want them as they were.
+    fn log_first_stack(&mut self, pointer: u64) {
+        let time = self.time();
+        let mut piece = alloc::vec![0; MAX_BYTES];
+        let mut at = pointer;
+        while at < STACK_TOP {
+            let want = (STACK_TOP - at).min(MAX_BYTES as u64) as usize;
+            let got = crate::guest_memory::read_partial(at, &mut piece[..want]);
+            let bytes = &piece[..got];
+            shadow::bytes(at, got).copy_from_slice(bytes);
+            self.event_at(time, Event::Load { address: at, bytes });
+            at += got as u64;
+            if got < want {
+                break;
+            }
+        }
+        self.leave_out_of_refill();
+    }
+
     fn log_start(&mut self, origin: Origin, program: &Program) {
         let now = sys::wall_clock();
         let arguments = joined(program.arguments);
@@ -147,7 +175,10 @@ fn joined(texts: &[&[u8]]) -> Vec<u8> {
 pub fn begin_first_thread(home: &'static mut Context) -> &'static mut Context {
     let chaos = with(|recorder| chaos_of(recorder)).flatten();
     let context = schedule::start(home, chaos);
-    with(|recorder| recorder.begin_interval(context, 0));
+    with(|recorder| {
+        recorder.begin_interval(context, 0);
+        recorder.log_first_stack(context.registers.get(Gpr::Rsp));
+    });
     set_deadline();
     kicks::allow(context);
     context
@@ -245,8 +276,12 @@ pub fn reserve_log() -> Option<Reserved> {
         if control.follow.load(Ordering::Relaxed) == 0 {
             return None;
         }
+        if is_closed(channel) {
+            channel.count_unrecorded(Unrecorded::Stopped);
+            return None;
+        }
         let Some(slot) = channel.claim_for_child() else {
-            control.unrecorded.fetch_add(1, Ordering::Relaxed);
+            channel.count_unrecorded(Unrecorded::TooMany);
             return None;
         };
         let time = recorder.time();
@@ -265,7 +300,13 @@ pub fn unreserve(reserved: Option<Reserved>) {
 /// In the parent: a child was made.
 pub fn forked(pid: u32, reserved: Option<Reserved>) {
     let log = reserved.map_or(0, |reserved| reserved.log + 1);
-    with(|recorder| recorder.event(Event::Fork { pid, log }));
+    with(|recorder| {
+        recorder.event(Event::Fork { pid, log });
+        let is_visible = recorder.writer.header().pid.load(Ordering::Relaxed) == sys::getpid();
+        if let Some(reserved) = reserved.filter(|_| is_visible) {
+            recorder.writer.channel().name_child(reserved.slot, pid as i32);
+        }
+    });
 }
 
 /// In a child with a copy of the memory: its own log begins. The kernel has wiped the shadow.
@@ -380,7 +421,7 @@ pub fn for_exec(borrowed: bool) -> Option<(SharedFile, PreviousLog)> {
         let channel = recorder.writer.channel();
         if !channel.is_reachable() {
             // The next program will not be able to log: another user, or no /proc.
-            channel.control().unrecorded.fetch_add(1, Ordering::Relaxed);
+            channel.count_unrecorded(Unrecorded::Unreachable);
             if !borrowed {
                 recorder.writer.header().ended.store(ended::STOPPED, Ordering::Relaxed);
             }

@@ -246,6 +246,46 @@ impl Pages {
     }
 }
 
+impl Pages {
+    /// A range has other contents from here on: what its marks tell of values is over, what was written stays written.
+    fn forget_values(&self, start: u64, end: u64) {
+        /// More than this is looked for among what has been touched.
+        const SHORT: u64 = 64 << 20;
+        if end - start > SHORT {
+            for range in self.changed.iter().filter(|range| range.start < end && start < range.end)
+            {
+                forget_values(range.start.max(start), range.end.min(end));
+            }
+            return;
+        }
+        // Marks that nobody has made take no memory, and should not.
+        let (first, last) = (start + SHADOW_DISTANCE, end + SHADOW_DISTANCE);
+        let every = sys::swap_in_use();
+        let mut there = [0u8; 512];
+        let mut at = first & !(PAGE - 1);
+        while at < last {
+            let count = (last - at).div_ceil(PAGE).min(there.len() as u64) as usize;
+            let known = sys::resident(at, &mut there[..count]).is_ok() && !every;
+            for state in &there[..count] {
+                if !known || *state != 0 {
+                    let (from, to) = (at.max(first), (at + PAGE).min(last));
+                    forget_values(from - SHADOW_DISTANCE, to - SHADOW_DISTANCE);
+                }
+                at += PAGE;
+            }
+        }
+    }
+}
+
+/// The same for a range whose marks may be touched.
+fn forget_values(start: u64, end: u64) {
+    let marks = (start + SHADOW_DISTANCE) as *mut u8;
+    // SAFETY: the marks of guest memory are mapped as a whole, and the guest does not run now.
+    let marks = unsafe { core::slice::from_raw_parts_mut(marks, (end - start) as usize) };
+    let told = marks.iter_mut().filter(|mark| **mark != 0);
+    told.for_each(|mark| *mark &= !(mark::LEARNED | mark::MOVED));
+}
+
 /// Puts pages into a piece, which is accessible and zero.
 fn fill(piece: u64, mask: u64, pages: &[u8]) {
     let indices = (0..PIECE / PAGE).filter(|index| mask >> index & 1 != 0);
@@ -355,6 +395,7 @@ pub fn clear(start: u64, len: u64) {
     let mut pages = PAGES.lock();
     if pages.marked {
         pages.replaced.push(Replaced::Cleared { start, end });
+        pages.forget_values(start, end);
     }
 }
 

@@ -73,6 +73,10 @@ impl Session {
     }
 
     fn first_stop(&mut self, course: Course, cancel: &Cancel) -> Result<Stop, Error> {
+        self.points.step.take_if(|step| !step.can_be(course));
+        if let Some(step) = &mut self.points.step {
+            step.is_under_way = true;
+        }
         let Debuggee { run, process, .. } = &self.debuggee;
         let resume = Resume { run, process, from: self.stop, points: &self.points, cancel };
         let bound = own_frame::bound(&resume, course)?;

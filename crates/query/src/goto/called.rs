@@ -61,11 +61,11 @@ impl Look<'_, '_> {
         let (run, thread) = (self.trial.run, self.candidate.thread);
         let Moment { log, time } = self.moment();
         let pc = stack.machine().registers().pc();
-        let function = run.symbols().place(log, time, pc).function;
+        let function = run.symbols().function_entry(log, time, pc);
         if let Some(call) = run.call_of_return(self.moment(), thread)? {
             let state = run.state(Moment { log, time: call.time + 1 })?;
             let called = state.registers(Some(thread))?.pc();
-            if function.is_none_or(|function| pc - function.offset == called) {
+            if function.is_none_or(|function| function == called) {
                 return Ok(Some(state));
             }
         }

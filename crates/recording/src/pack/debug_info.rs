@@ -103,7 +103,10 @@ fn find_by_build_id(build_id: &[u8], roots: &[PathBuf]) -> Option<PathBuf> {
 
 /// Opens a file that can be copied: anything else under that name has no content to speak of.
 pub fn open_regular(path: &Path) -> io::Result<File> {
-    // Not to wait for a writer if it is a pipe.
+    // Opening a device may do something, and opening a pipe waits for a writer. Something else may be there in a moment.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
     let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));

@@ -102,7 +102,7 @@ pub fn run_end() -> RunEnd {
         outcome: RunOutcome::Exited(3),
         wall_nanoseconds: 123_456_789_012,
         stopped: Some("the disk is full".to_string()),
-        unrecorded: 2,
+        unrecorded: [2, 3, 0, 1],
     }
 }
 

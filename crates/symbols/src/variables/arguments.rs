@@ -70,7 +70,7 @@ impl FrameScope<'_> {
             let by_convention = passing.next(&ty);
             let Some(name) = die.name() else { continue };
             let mut variable = self.variable_of(&die, name, VariableKind::Parameter, 0, false);
-            if is_entry && !Self::has_location_list(&die) {
+            if is_entry && self.is_stored_later(&die) {
                 variable.value = by_convention;
             }
             variable.is_artificial = die.origin_with(gimli::DW_AT_artificial).is_some();

@@ -2,7 +2,7 @@
 
 mod evaluation;
 
-use gimli::{AttributeValue, Expression, Location, Reader as _};
+use gimli::{AttributeValue, Expression, Location, Operation, Reader as _};
 
 use super::FrameScope;
 use crate::debug_info::{Bytes, EntryKind};
@@ -79,15 +79,30 @@ impl<'a> FrameScope<'a> {
         }
     }
 
-    /// Whether what is said of an entry depends on the address.
-    pub(super) fn has_location_list(die: &Die) -> bool {
-        let located = die.origins().find(|die| die.has(gimli::DW_AT_location));
-        located.is_some_and(|die| {
-            !matches!(
-                die.value(gimli::DW_AT_location),
-                Some(AttributeValue::Exprloc(_) | AttributeValue::Block(_))
-            )
-        })
+    /// Whether what is said of a parameter holds only once the first instructions have stored it there. Not if it depends on the
+    /// address, and not of what is the same in all calls of this copy of a function.
+    pub(super) fn is_stored_later(&self, die: &Die) -> bool {
+        let Some(located) = die.origins().find(|die| die.has(gimli::DW_AT_location)) else {
+            return die.origin_with(gimli::DW_AT_const_value).is_none();
+        };
+        let is_list = !matches!(
+            located.value(gimli::DW_AT_location),
+            Some(AttributeValue::Exprloc(_) | AttributeValue::Block(_))
+        );
+        !is_list && !self.is_constant(&located)
+    }
+
+    /// Whether the location of an entry says its value, not where that is.
+    fn is_constant(&self, located: &Die) -> bool {
+        let Some(expression) = self.location(located, gimli::DW_AT_location) else { return false };
+        let mut operations = expression.operations(located.unit.unit().encoding());
+        while let Ok(Some(operation)) = operations.next() {
+            use Operation::{ImplicitPointer, ImplicitValue, StackValue};
+            if matches!(operation, StackValue | ImplicitValue { .. } | ImplicitPointer { .. }) {
+                return true;
+            }
+        }
+        false
     }
 
     fn frame_base(&self, depth: usize) -> Option<u64> {

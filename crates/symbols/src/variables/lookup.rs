@@ -265,7 +265,7 @@ fn function_value(module: &LoadedModule, die: &Die) -> Option<Value> {
 }
 
 /// The first address of a function in its file.
-pub(super) fn entry_address(die: &Die) -> Option<u64> {
+pub(crate) fn entry_address(die: &Die) -> Option<u64> {
     let unit = die.unit.unit_ref();
     for attribute in [gimli::DW_AT_low_pc, gimli::DW_AT_entry_pc] {
         if let Some(value) = die.value(attribute)

@@ -41,18 +41,16 @@ impl WaitStatus {
         }
     }
 
-    /// Whether a log that ends like this is the log of a process that ended like this. One that was killed
-    /// had no time to say so, SIGKILL may come after a process has said that it exits, and a log that stops
-    /// says nothing of the end.
+    /// Whether a log that ends like this is the log of a process that ended like this. SIGKILL may come after a process has
+    /// said that it exits, and a log that stops says nothing of the end.
     fn agrees_with(self, end: ProcessEnd) -> bool {
         const KILL: u32 = libc::SIGKILL as u32;
         match self {
             _ if end == ProcessEnd::Stopped => true,
             WaitStatus::Exited(status) => end == ProcessEnd::Exited(status),
             WaitStatus::Signalled(KILL) if matches!(end, ProcessEnd::Exited(_)) => true,
-            WaitStatus::Signalled(signal) => {
-                [ProcessEnd::Signalled(signal), ProcessEnd::Unknown].contains(&end)
-            }
+            // It had no time to say so, but the recorder hears it from the parent.
+            WaitStatus::Signalled(signal) => end == ProcessEnd::Signalled(signal),
         }
     }
 }
