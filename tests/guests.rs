@@ -255,6 +255,7 @@ guests! {
     insn_cmpxchg
     insn_cpuid
     insn_crypto
+    insn_descriptors
     insn_flags
     insn_gather_fault
     insn_gs_threads
@@ -264,6 +265,7 @@ guests! {
     insn_string_fault
     insn_strings
     insn_time
+    insn_time_denied
     insn_x87
     insn_x87_pointer
     insn_xsave
@@ -306,6 +308,7 @@ guests! {
     process_high_descriptors
     process_identity
     process_low_descriptors
+    process_namespace_init
     process_orphan
     process_pipeline
     process_proc_child

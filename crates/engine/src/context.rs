@@ -264,6 +264,8 @@ pub struct Context {
     pub unsettled: i32,
     /// Selectors the guest loaded into GS, which the engine must not load.
     pub guest_gs_selector: u32,
+    /// Whether the guest has asked that `cpuid` faults.
+    pub cpuid_faults: bool,
     /// Whether the guest has set the trap flag.
     pub guest_trap_flag: bool,
     /// Whether the instruction now in the cache runs under the trap flag: a trap follows it.

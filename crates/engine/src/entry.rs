@@ -12,7 +12,8 @@
 
 use crate::context::{Context, ExitKind, JUMP_TABLE, register_offset, slot, spill_offset};
 use crate::gs_offset;
-use core::arch::global_asm;
+use core::arch::{asm, global_asm};
+use linux_raw_sys::general as c;
 
 /// Entries of a second-level branch table.
 pub const LOOKUP_ENTRIES: usize = 1 << 18;
@@ -460,6 +461,8 @@ pub enum Region {
     Copying(u64),
     /// In [`restore_vectors`]: on a fault, go to the returned address.
     Restoring(u64),
+    /// In an instruction that may trap on behalf of the guest: go to the returned address with the trap's number.
+    Probing(u64),
     /// Anywhere else.
     Other,
 }
@@ -480,6 +483,8 @@ pub fn region(pc: u64) -> Region {
         Region::Copying(at(retro_asm_copy_end))
     } else if pc == at(retro_asm_xrstor_instruction) {
         Region::Restoring(at(retro_asm_xrstor_fault))
+    } else if let Some(after) = crate::emulate::machine::after_trap(pc) {
+        Region::Probing(after)
     } else {
         Region::Other
     }
@@ -545,6 +550,31 @@ pub unsafe fn save_vectors(area: *mut u8, mask: u64) {
 pub unsafe fn restore_vectors(area: *const u8, mask: u64) -> bool {
     // SAFETY: passed on; a malformed image faults and is reported.
     unsafe { retro_asm_xrstor(area, mask) == 0 }
+}
+
+/// Makes the processor raise a signal that stands for a fault; returns if there is none for it.
+///
+/// # Safety
+/// The signal has its default disposition, and the process is to end.
+pub unsafe fn fault_with(signal: u32) {
+    const NOT_CANONICAL: u64 = 1 << 63;
+    // SAFETY: none of these comes back.
+    unsafe {
+        match signal {
+            c::SIGSEGV => {
+                asm!("mov rax, [{}]", in(reg) NOT_CANONICAL, out("rax") _, options(nostack))
+            }
+            c::SIGBUS => {
+                asm!("mov rsp, {}", "push rax", "ud2", in(reg) NOT_CANONICAL, options(noreturn))
+            }
+            c::SIGILL => asm!("ud2", options(noreturn)),
+            c::SIGFPE => {
+                asm!("xor ecx, ecx", "div ecx", out("eax") _, out("ecx") _, out("edx") _)
+            }
+            c::SIGTRAP => asm!("int3"),
+            _ => {}
+        }
+    }
 }
 
 /// Gives the thread over to its guest at `registers.rip`.

@@ -28,7 +28,12 @@ pub enum Nondeterministic {
     Rdseed,
     Rdpid,
     Rdpru,
+    Rdpmc,
     Xgetbv,
+    /// `lsl`, `sgdt` and others that tell about segments.
+    Descriptor,
+    /// `tpause`, `umwait`
+    Pause,
 }
 
 /// The decoded guest instructions of a block.

@@ -85,6 +85,7 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
         context.incomplete = false;
         context.in_syscall = 0;
         context.unsettled = 0;
+        context.cpuid_faults = false;
         context.guest_trap_flag = false;
         context.trap_armed = false;
         context.counters = [0; counter::COUNT];
@@ -122,6 +123,7 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
             in_syscall: 0,
             unsettled: 0,
             guest_gs_selector: 0,
+            cpuid_faults: false,
             guest_trap_flag: false,
             trap_armed: false,
             stepped_pc: 0,

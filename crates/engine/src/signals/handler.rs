@@ -8,6 +8,7 @@
 //! | on the way into the cache | start over, see `pending` | engine error |
 //! | before a guest syscall | make it return RESTART | engine error |
 //! | a copy of guest memory | note | end the copy |
+//! | an instruction executed for the guest | note | tell the trap |
 //! | elsewhere in the engine | note | engine error |
 
 use super::{Arrived, KICK_SIGNAL, OWNED, PENDING_SIGNAL, SigInfo, TRAP_FLAG, set_of};
@@ -150,6 +151,11 @@ fn fault(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserCon
     match entry::region(pc) {
         Region::Copying(resume) | Region::Restoring(resume) => {
             frame.registers[index::RIP] = resume;
+            return;
+        }
+        Region::Probing(resume) => {
+            frame.registers[index::RIP] = resume;
+            frame.registers[index::RAX] = frame.registers[index::TRAP];
             return;
         }
         _ => {}

@@ -449,6 +449,7 @@ pub fn deliver_pending(context: &mut Context) {
     let disposition = handlers(context).0.lock()[arrived.signal as usize].handler;
     match disposition {
         SIG_IGN => set_mask_after_delivery(context),
+        SIG_DFL if is_init() => set_mask_after_delivery(context),
         SIG_DFL => {
             record::signal(context, &arrived, false, 0);
             die(context, arrived.signal)
@@ -470,6 +471,11 @@ pub fn deliver_fault(context: &mut Context, arrived: &Arrived) {
 
 fn handlers(context: &Context) -> &Handlers {
     &context.thread.handlers
+}
+
+/// Whether this is the first process of its namespace: signals that it does not handle are lost on it, faults excepted.
+fn is_init() -> bool {
+    sys::getpid() == 1
 }
 
 fn set_mask_after_delivery(context: &mut Context) {
@@ -513,6 +519,7 @@ fn deliver(context: &mut Context, arrived: &Arrived, synchronous: bool) {
     // Another thread may have changed the disposition since it was looked at.
     match action.handler {
         SIG_IGN if !synchronous => return set_mask_after_delivery(context),
+        SIG_DFL if !synchronous && is_init() => return set_mask_after_delivery(context),
         SIG_IGN | SIG_DFL => {
             record::signal(context, arrived, synchronous, 0);
             die(context, signal);
@@ -549,12 +556,14 @@ pub fn die(context: &mut Context, signal: u32) -> ! {
         record::process::killed(signal);
     }
     let default = SigAction { handler: SIG_DFL, ..SigAction::default() };
-    loop {
-        // SAFETY: default disposition.
-        let _ = unsafe { sys::sigaction(signal, Some(&default)) };
-        sys::tgkill(sys::getpid(), sys::gettid(), signal);
-        sys::set_signal_mask(!set_of(signal));
-    }
+    // SAFETY: default disposition.
+    let _ = unsafe { sys::sigaction(signal, Some(&default)) };
+    sys::tgkill(sys::getpid(), sys::gettid(), signal);
+    sys::set_signal_mask(!set_of(signal));
+    // The first process of a namespace survives what anybody sends, but not a fault.
+    // SAFETY: this thread is to end.
+    unsafe { entry::fault_with(signal) };
+    sys::exit_group(128 + signal as i32)
 }
 
 /// The guest's `rsp` for a new signal frame.

@@ -135,6 +135,7 @@ fn share_memory(
     }
     child.guest_gs_base = context.guest_gs_base;
     child.guest_gs_selector = context.guest_gs_selector;
+    child.cpuid_faults = context.cpuid_faults;
     child.thread.borrows_memory = !has(c::CLONE_THREAD);
     child.thread.reinstall_handlers = task.flags & CLONE_CLEAR_SIGHAND != 0;
     child.signals.alternate =
@@ -437,18 +438,20 @@ pub fn arch_prctl(context: &mut Context, args: &Args) -> Outcome {
         }
         // The vDSO stays hidden, and control-flow enforcement off.
         arch::MAP_VDSO_X32..=arch::MAP_VDSO_64 => Errno::EINVAL.into(),
-        // Making cpuid fault would fault the engine, which executes it for the guest.
-        arch::GET_CPUID => Outcome::Value(1),
-        arch::SET_CPUID => {
-            if args[1] != 0 {
-                Outcome::Value(0)
-            } else {
-                Errno::ENODEV.into()
-            }
-        }
+        arch::GET_CPUID => Outcome::Value(!context.cpuid_faults as u64),
+        arch::SET_CPUID => set_cpuid(context, args[1] != 0).into(),
         code if code >> 12 == 5 => Errno::EINVAL.into(),
         _ => pass(c::__NR_arch_prctl, args),
     }
+}
+
+/// Lets `cpuid` fault, or not. The engine needs it, so that only the emulated instruction faults; the kernel says whether
+/// this machine could do it.
+fn set_cpuid(context: &mut Context, allowed: bool) -> Result<()> {
+    sys::arch_prctl(sys::arch::SET_CPUID, 0)?;
+    sys::arch_prctl(sys::arch::SET_CPUID, 1)?;
+    context.cpuid_faults = !allowed;
+    Ok(())
 }
 
 /// `prctl`
@@ -459,8 +462,6 @@ pub fn prctl(args: &Args) -> Outcome {
         p::PR_SET_MM => Errno::EPERM.into(),
         // System calls from the engine would be dispatched too.
         p::PR_SET_SYSCALL_USER_DISPATCH => Errno::EINVAL.into(),
-        // rdtsc would trap in the engine as well.
-        p::PR_SET_TSC if args[1] as u32 != p::PR_TSC_ENABLE => Errno::EINVAL.into(),
         _ => pass(c::__NR_prctl, args),
     }
 }

@@ -50,6 +50,20 @@ pub fn classify(guest: &Instruction) -> Class {
         Mnemonic::Rdseed => return Class::Nondeterministic(N::Rdseed),
         Mnemonic::Rdpid => return Class::Nondeterministic(N::Rdpid),
         Mnemonic::Rdpru => return Class::Nondeterministic(N::Rdpru),
+        Mnemonic::Rdpmc => return Class::Nondeterministic(N::Rdpmc),
+        Mnemonic::Lsl
+        | Mnemonic::Lar
+        | Mnemonic::Verr
+        | Mnemonic::Verw
+        | Mnemonic::Sgdt
+        | Mnemonic::Sidt
+        | Mnemonic::Sldt
+        | Mnemonic::Str
+        | Mnemonic::Smsw => return Class::Nondeterministic(N::Descriptor),
+        // Whether it was the time limit that ended the wait is in the carry flag.
+        Mnemonic::Tpause | Mnemonic::Umwait => return Class::Nondeterministic(N::Pause),
+        // Undefined, as on the machine without protection keys that cpuid shows; the rights of key 0 are the engine's.
+        Mnemonic::Rdpkru | Mnemonic::Wrpkru => return Class::Emulate,
         // One of its registers says which parts of the vector state are in use.
         Mnemonic::Xgetbv => return Class::Nondeterministic(N::Xgetbv),
         // The trap flag may be in what they pop.

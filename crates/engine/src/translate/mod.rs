@@ -449,8 +449,15 @@ impl Translator {
             Class::Nondeterministic(what)
                 if !P::INTERCEPT_NONDETERMINISTIC && what != Nondeterministic::Cpuid =>
             {
-                self.out.raw(bytes);
-                self.out.exit_jump(next, linkable);
+                let offsets = self.offsets[index];
+                if operand::is_position_independent(guest) {
+                    self.out.raw(bytes);
+                    self.out.exit_jump(next, linkable);
+                } else if self.operands.emit(&mut self.out, guest, bytes, &offsets) {
+                    self.out.exit_jump(next, linkable);
+                } else {
+                    self.out.exit_fixed(pc, target::exit_emulate());
+                }
             }
             Class::Nondeterministic(_) | Class::Emulate => {
                 self.out.exit_fixed(pc, target::exit_emulate());
