@@ -294,6 +294,7 @@ guests! {
     memory_shared
     memory_stack_limit
     memory_write_barrier
+    process_attributes
     process_big_arguments
     process_clone3
     process_clone_signal

@@ -122,6 +122,7 @@ pub unsafe fn start(stack: *const u64) -> ! {
     arguments.extend(own_arguments.iter().skip(skip));
 
     syscalls::limits::adopt();
+    syscalls::supervision::adopt(config.supervised);
     let path = executable_path(resolved.fd, &resolved.name);
     if config.policy == retro_abi::config::Policy::Record {
         let program = record::process::Program {

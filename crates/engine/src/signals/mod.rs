@@ -309,6 +309,31 @@ impl ThreadSignals {
     }
 }
 
+/// What the guest believes about its signals, as sets.
+pub struct Visible {
+    /// Blocked by the calling thread.
+    pub blocked: u64,
+    /// Ignored.
+    pub ignored: u64,
+    /// With a handler.
+    pub caught: u64,
+}
+
+/// What the calling thread's guest believes about its signals.
+pub fn visible() -> Visible {
+    let context = handler::current_context();
+    let actions = *context.thread.handlers.0.lock();
+    let set = |wanted: fn(u64) -> bool| {
+        let chosen = (1..SIGNALS).filter(|&signal| wanted(actions[signal].handler));
+        chosen.fold(0, |set, signal| set | set_of(signal as u32))
+    };
+    Visible {
+        blocked: context.signals.mask,
+        ignored: set(|handler| handler == SIG_IGN),
+        caught: set(|handler| handler > SIG_IGN),
+    }
+}
+
 /// The real mask for a guest mask.
 fn real_mask(mask: u64) -> u64 {
     mask & !OWNED

@@ -3,11 +3,12 @@
 //! `exe` is replaced by the guest's executable, `maps`, `smaps`, `auxv` and `environ` by contents made up
 //! for the guest. Everything else under /proc is right as it is.
 
-use super::{Args, Outcome, pass};
+use super::{Args, Outcome, pass, supervision};
 use crate::dispatch::{engine, fixed};
 use crate::guest_memory as guest;
 use crate::maps::{AddressSpace, Backing, STACK_TOP};
 use crate::record;
+use crate::signals::{self, Visible};
 use crate::sys::{self, Errno, Result};
 use alloc::vec::Vec;
 use core::fmt::Write;
@@ -176,7 +177,7 @@ fn contents(file: OwnFile) -> Result<Vec<u8>> {
         }
         OwnFile::Status => {
             let real = read_file(b"/proc/self/status\0")?;
-            Ok(guest_status(&engine().space, &real))
+            Ok(guest_status(&engine().space, &signals::visible(), &real))
         }
         OwnFile::Executable | OwnFile::Memory => Err(Errno::EINVAL),
     }
@@ -213,23 +214,33 @@ fn guest_sizes(space: &AddressSpace, real: &[u8]) -> Vec<u8> {
     (fields.join(" ") + "\n").into_bytes()
 }
 
-/// status: the same sizes, in KiB.
-fn guest_status(space: &AddressSpace, real: &[u8]) -> Vec<u8> {
+/// status: the same sizes, in KiB; the parent and the signals as the guest knows them.
+fn guest_status(space: &AddressSpace, signals: &Visible, real: &[u8]) -> Vec<u8> {
     let stack = STACK_PAGES * PAGE;
     let (total, data) = (space.total() + stack, space.total_data() + stack);
     let mut out = Vec::with_capacity(real.len());
     for line in real.split_inclusive(|&b| b == b'\n') {
         let name = line.split(|&b| b == b':').next().unwrap_or_default();
-        let bytes = match name {
-            b"VmPeak" | b"VmSize" => total,
-            b"VmData" => data,
+        let size = |bytes: u64| alloc::format!("{:8} kB", bytes / 1024);
+        let set = |signals: u64| alloc::format!("{signals:016x}");
+        let value = match name {
+            b"VmPeak" | b"VmSize" => size(total),
+            b"VmData" => size(data),
+            b"PPid" => {
+                let digits = line[name.len() + 1..].trim_ascii();
+                let real = core::str::from_utf8(digits).ok().and_then(|d| d.parse().ok());
+                alloc::format!("{}", supervision::visible_parent(real.unwrap_or(0)))
+            }
+            b"SigBlk" => set(signals.blocked),
+            b"SigIgn" => set(signals.ignored),
+            b"SigCgt" => set(signals.caught),
             _ => {
                 out.extend_from_slice(line);
                 continue;
             }
         };
         let name = core::str::from_utf8(name).unwrap_or_default();
-        out.extend_from_slice(alloc::format!("{name}:\t{:8} kB\n", bytes / 1024).as_bytes());
+        out.extend_from_slice(alloc::format!("{name}:\t{value}\n").as_bytes());
     }
     out
 }

@@ -2,13 +2,14 @@
 //!
 //! Most go to the kernel as they are. Handled here are those that touch what the engine owns: the address
 //! space ([`memory`]), threads and programs ([`process`]), signals ([`signal`]), and names under /proc that
-//! would show the engine instead of the guest ([`files`]).
+//! would show the engine instead of the guest ([`files`]), and who seems to be the guest's parent ([`supervision`]).
 
 pub mod files;
 pub mod limits;
 pub mod memory;
 pub mod process;
 pub mod signal;
+pub mod supervision;
 
 use crate::context::{Context, Gpr};
 use crate::dispatch::{engine, fixed, unprotect_all_code};
@@ -100,6 +101,7 @@ fn call(context: &mut Context, number: u64, args: &Args) -> Outcome {
         c::__NR_exit_group => process::exit_group(context, args[0]),
         c::__NR_arch_prctl => process::arch_prctl(context, args),
         c::__NR_prctl => process::prctl(args),
+        c::__NR_getppid => supervision::getppid(args),
         // The kernel would write to memory and change rip behind the engine's back; libraries fall back.
         c::__NR_rseq => Errno::ENOSYS.into(),
         // Rings that the kernel fills without a system call, mapped where it likes.

@@ -6,7 +6,7 @@
 //! | `fork` (copied memory) | the kernel copies the engine along; other threads' contexts become free |
 //! | `execve` | the target is resolved here, then the engine image executes itself for it |
 
-use super::{Args, Outcome, pass};
+use super::{Args, Outcome, pass, supervision};
 use crate::context::{Context, Gpr, counter};
 use crate::dispatch::{Engine, engine, fixed, flush_stats};
 use crate::exec::{self, Refused, Resolved};
@@ -371,6 +371,7 @@ fn configuration(resolved: &Resolved, mask: u64, borrowed: bool) -> Result<(Vec<
         exe_fd: Some(fd),
         cache_kib: fixed.cache_kib,
         signal_mask: Some(mask),
+        supervised: supervision::for_exec(),
         path: b"",
     };
     let mut text = alloc::string::String::new();
@@ -458,8 +459,20 @@ fn set_cpuid(context: &mut Context, allowed: bool) -> Result<()> {
 pub fn prctl(args: &Args) -> Outcome {
     use linux_raw_sys::prctl as p;
     match args[0] as u32 {
-        // The engine has told the kernel already what belongs to the guest.
-        p::PR_SET_MM => Errno::EPERM.into(),
+        p::PR_GET_PDEATHSIG => supervision::death_signal(args),
+        p::PR_SET_PDEATHSIG => supervision::set_death_signal(args),
+        // The heap is the engine's own invention, and the executable for the kernel is the engine.
+        p::PR_SET_MM
+            if matches!(
+                args[1] as u32,
+                p::PR_SET_MM_START_BRK
+                    | p::PR_SET_MM_BRK
+                    | p::PR_SET_MM_EXE_FILE
+                    | p::PR_SET_MM_MAP
+            ) =>
+        {
+            Errno::EPERM.into()
+        }
         // System calls from the engine would be dispatched too.
         p::PR_SET_SYSCALL_USER_DISPATCH => Errno::EINVAL.into(),
         _ => pass(c::__NR_prctl, args),
