@@ -29,6 +29,17 @@ static const char *status(const char *name) {
     return "missing";
 }
 
+// The n-th number behind the name in /proc/self/stat, as the manual page counts.
+static long number_of(int n) {
+    char line[2048] = "";
+    FILE *file = fopen("/proc/thread-self/stat", "r");
+    CHECK(file && fgets(line, sizeof line, file));
+    fclose(file);
+    char *at = strrchr(line, ')') + 1;
+    for (; n > 3; n--) at = strchr(at + 1, ' ');
+    return atol(at);
+}
+
 static void ignore(int number) { (void)number; }
 
 static void *in_thread(void *unused) {
@@ -83,6 +94,8 @@ int main(int count, char **arguments) {
     printf("ignored %s, ", status("SigIgn"));
     printf("caught %s\n", status("SigCgt"));
     CHECK_EQ(atoi(status("PPid")), getppid());
+    CHECK_EQ(number_of(4), getppid());
+    printf("blocked %ld, ignored %ld, caught %ld\n", number_of(32), number_of(33), number_of(34));
     printf("tracer %s\n", status("TracerPid"));
     printf("parent %d\n", getppid());
     // The parent, whoever it is, can be reached.

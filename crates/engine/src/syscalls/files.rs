@@ -1,7 +1,7 @@
 //! Files that would show the engine: /proc entries of the process itself.
 //!
 //! `exe` is replaced by the guest's executable, `maps`, `smaps`, `auxv` and `environ` by contents made up
-//! for the guest. Everything else under /proc is right as it is.
+//! for the guest, `stat`, `statm` and `status` in part. Everything else under /proc is right as it is.
 
 use super::{Args, Outcome, pass, supervision};
 use crate::dispatch::{engine, fixed};
@@ -33,6 +33,7 @@ enum OwnFile {
     Memory,
     Sizes,
     Status,
+    Numbers,
 }
 
 /// Which own file a path names, if any. `ids` are the process and thread id as text.
@@ -60,6 +61,7 @@ fn own_file(path: &[u8], is_me: impl Fn(&[u8]) -> bool) -> Option<OwnFile> {
         b"mem" => Some(OwnFile::Memory),
         b"statm" => Some(OwnFile::Sizes),
         b"status" => Some(OwnFile::Status),
+        b"stat" => Some(OwnFile::Numbers),
         b"environ" => Some(OwnFile::Environment),
         _ => None,
     }
@@ -117,7 +119,7 @@ pub fn by_path(nr: u32, args: &Args) -> Outcome {
     if flags & c::O_ACCMODE != c::O_RDONLY || flags & (c::O_DIRECTORY | c::O_PATH) != 0 {
         return pass(nr, args);
     }
-    contents(file).and_then(|bytes| file_with(&bytes, flags)).into()
+    contents(file, &path).and_then(|bytes| file_with(&bytes, flags)).into()
 }
 
 /// A call on a link to an executable, of which `path` is what it should lead to.
@@ -153,7 +155,18 @@ fn file_with(bytes: &[u8], flags: u32) -> Result<u64> {
     Ok(fd as u64)
 }
 
-fn contents(file: OwnFile) -> Result<Vec<u8>> {
+/// Whether a path under the guest's own /proc directory is about the calling thread.
+fn is_about_this_thread(path: &[u8]) -> bool {
+    let mut parts = path.split(|&b| b == b'/').filter(|p| !p.is_empty()).skip(1);
+    let who = parts.next().unwrap_or_default();
+    let thread = if parts.next() == Some(b"task") { parts.next() } else { None };
+    match thread {
+        Some(thread) => thread == alloc::format!("{}", sys::gettid()).as_bytes(),
+        None => who == b"thread-self" || sys::getpid() == sys::gettid(),
+    }
+}
+
+fn contents(file: OwnFile, path: &[u8]) -> Result<Vec<u8>> {
     let program = &fixed().program;
     match file {
         OwnFile::AuxiliaryVector => Ok(program.auxv.clone()),
@@ -176,8 +189,12 @@ fn contents(file: OwnFile) -> Result<Vec<u8>> {
             Ok(guest_sizes(&engine().space, &real))
         }
         OwnFile::Status => {
-            let real = read_file(b"/proc/self/status\0")?;
-            Ok(guest_status(&engine().space, &signals::visible(), &real))
+            let (real, own) = (read_file(path)?, is_about_this_thread(path));
+            Ok(guest_status(&engine().space, &signals::visible(), own, &real))
+        }
+        OwnFile::Numbers => {
+            let (real, own) = (read_file(path)?, is_about_this_thread(path));
+            Ok(guest_numbers(&engine().space, &signals::visible(), own, &real))
         }
         OwnFile::Executable | OwnFile::Memory => Err(Errno::EINVAL),
     }
@@ -214,8 +231,43 @@ fn guest_sizes(space: &AddressSpace, real: &[u8]) -> Vec<u8> {
     (fields.join(" ") + "\n").into_bytes()
 }
 
-/// status: the same sizes, in KiB; the parent and the signals as the guest knows them.
-fn guest_status(space: &AddressSpace, signals: &Visible, real: &[u8]) -> Vec<u8> {
+/// stat: the parent, the total size and the signals as the guest knows them. What is blocked is known of its `own` thread.
+fn guest_numbers(space: &AddressSpace, signals: &Visible, own: bool, real: &[u8]) -> Vec<u8> {
+    /// Numbers of fields behind the name, which may hold anything but is in parentheses.
+    const PARENT: usize = 1;
+    const SIZE: usize = 20;
+    const BLOCKED: usize = 29;
+    const IGNORED: usize = 30;
+    const CAUGHT: usize = 31;
+    /// Standard signals only.
+    const SHOWN: u64 = 0x7fff_ffff;
+    let Some(name_end) = real.iter().rposition(|&b| b == b')') else { return real.to_vec() };
+    let (name, rest) = real.split_at(name_end + 1);
+    let mut out = name.to_vec();
+    for (number, field) in rest.trim_ascii().split(|&b| b == b' ').enumerate() {
+        out.push(b' ');
+        let value = match number {
+            PARENT => {
+                let real = core::str::from_utf8(field).ok().and_then(|d| d.parse().ok());
+                supervision::visible_parent(real.unwrap_or(0)) as u64
+            }
+            SIZE => space.total() + STACK_PAGES * PAGE,
+            BLOCKED if own => signals.blocked & SHOWN,
+            IGNORED => signals.ignored & SHOWN,
+            CAUGHT => signals.caught & SHOWN,
+            _ => {
+                out.extend_from_slice(field);
+                continue;
+            }
+        };
+        out.extend_from_slice(alloc::format!("{value}").as_bytes());
+    }
+    out.push(b'\n');
+    out
+}
+
+/// status: the same, with sizes in KiB.
+fn guest_status(space: &AddressSpace, signals: &Visible, own: bool, real: &[u8]) -> Vec<u8> {
     let stack = STACK_PAGES * PAGE;
     let (total, data) = (space.total() + stack, space.total_data() + stack);
     let mut out = Vec::with_capacity(real.len());
@@ -231,7 +283,7 @@ fn guest_status(space: &AddressSpace, signals: &Visible, real: &[u8]) -> Vec<u8>
                 let real = core::str::from_utf8(digits).ok().and_then(|d| d.parse().ok());
                 alloc::format!("{}", supervision::visible_parent(real.unwrap_or(0)))
             }
-            b"SigBlk" => set(signals.blocked),
+            b"SigBlk" if own => set(signals.blocked),
             b"SigIgn" => set(signals.ignored),
             b"SigCgt" => set(signals.caught),
             _ => {
