@@ -315,8 +315,10 @@ guests! {
     process_proc_child
     process_script
     process_seccomp
+    process_seccomp_everything
     process_spawn
     process_system
+    process_user_dispatch
     process_vfork
     process_wait
     signal_across_exec

@@ -45,6 +45,8 @@ pub struct Config<'a> {
     pub signal_mask: Option<u64>,
     /// Who stands in for the program, if somebody does.
     pub supervised: Option<Supervised>,
+    /// A descriptor of the program's system-call filters.
+    pub filters: Option<i32>,
     /// The file name given to `execve`.
     pub path: &'a [u8],
 }
@@ -98,6 +100,7 @@ impl<'a> Config<'a> {
             cache_kib: None,
             signal_mask: None,
             supervised: None,
+            filters: None,
             path,
         }
     }
@@ -136,6 +139,7 @@ impl<'a> Config<'a> {
                     });
                 }
                 b"exe" => config.exe_fd = Some(number(value)?),
+                b"filters" => config.filters = Some(number(value)?),
                 b"mask" => config.signal_mask = Some(number(value)?),
                 b"supervised" => {
                     let mut parts = value.split(|&b| b == b'/');
@@ -185,6 +189,9 @@ impl<'a> Config<'a> {
         if let Some(Supervised { process, supervisor, parent, death_signal }) = self.supervised {
             write!(out, "supervised={process}/{supervisor}/{parent}/{death_signal};")?;
         }
+        if let Some(fd) = self.filters {
+            write!(out, "filters={fd};")?;
+        }
         out.write_str("path=")
     }
 }
@@ -230,7 +237,7 @@ mod tests {
         });
         check(Config { cache_kib: Some(512), signal_mask: Some(u64::MAX), ..plain });
         let supervised = Supervised { process: 0, supervisor: 20, parent: 10, death_signal: 15 };
-        check(Config { supervised: Some(supervised), ..plain });
+        check(Config { supervised: Some(supervised), filters: Some(701), ..plain });
         check(Config { path: b"odd;path=x", ..plain });
         check(Config { path: b"", ..plain });
     }

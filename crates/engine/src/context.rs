@@ -266,6 +266,8 @@ pub struct Context {
     pub guest_gs_selector: u32,
     /// Whether the guest has asked that `cpuid` faults.
     pub cpuid_faults: bool,
+    /// Which system calls the guest wants to answer itself.
+    pub user_dispatch: crate::syscalls::user_dispatch::UserDispatch,
     /// Whether the guest has set the trap flag.
     pub guest_trap_flag: bool,
     /// Whether the instruction now in the cache runs under the trap flag: a trap follows it.

@@ -441,6 +441,8 @@ pub mod target {
         signal_restorer = retro_asm_signal_restorer;
         /// Restart point of the way into the cache.
         enter = retro_asm_enter;
+        /// Right behind the instruction that makes the guest's syscalls.
+        syscall_done = retro_asm_syscall_done;
         /// Where an interrupted guest syscall goes.
         syscall_interrupted = retro_asm_syscall_interrupted;
     }

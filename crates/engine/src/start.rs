@@ -173,6 +173,7 @@ pub unsafe fn start(stack: *const u64) -> ! {
     let handlers = Arc::new(signals::initial_handlers());
     let context = threads::allocate(handlers, mask).unwrap_or_else(|e| refuse(b"thread", e));
     threads::adopt(context);
+    syscalls::seccomp::adopt(context, config.filters);
     context.registers.set(Gpr::Rsp, stack.pointer);
     context.registers.rip = entry_point;
     context.registers.rflags = 0x202;

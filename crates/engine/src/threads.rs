@@ -18,6 +18,7 @@ use crate::entry;
 use crate::lock::Lock;
 use crate::signals::{self, Handlers, PENDING_KICK, ThreadSignals};
 use crate::sys;
+use crate::syscalls::seccomp::Filters;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -48,6 +49,8 @@ pub struct ThreadState {
     pub reinstall_handlers: bool,
     /// Signal dispositions.
     pub handlers: Arc<Handlers>,
+    /// System calls that the guest does not want to be able to make.
+    pub filters: Filters,
 }
 
 struct ContextPointer(*mut Context);
@@ -85,6 +88,8 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
         context.incomplete = false;
         context.in_syscall = 0;
         context.unsettled = 0;
+        context.thread.filters.follow(&Filters::default());
+        context.user_dispatch = Default::default();
         context.cpuid_faults = false;
         context.guest_trap_flag = false;
         context.trap_armed = false;
@@ -124,6 +129,7 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
             unsettled: 0,
             guest_gs_selector: 0,
             cpuid_faults: false,
+            user_dispatch: Default::default(),
             guest_trap_flag: false,
             trap_armed: false,
             stepped_pc: 0,
@@ -139,6 +145,7 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
                 borrows_memory: false,
                 reinstall_handlers: false,
                 handlers,
+                filters: Filters::default(),
             },
         });
         &mut *place
@@ -259,6 +266,25 @@ pub fn with_world_stopped(context: &mut Context, mut action: impl FnMut(&mut Con
         // touch are not used by threads that wait for the engine's lock.
         action(unsafe { &mut *thread.0 });
     }
+}
+
+/// Does something with the state of every other thread of this process.
+pub fn for_each_other(context: &Context, mut action: impl FnMut(&ThreadState)) {
+    let pid = context.thread.pid.load(Ordering::Relaxed);
+    for thread in THREADS.lock().iter().filter(|t| t.0 as u64 != context.home) {
+        // SAFETY: contexts live for ever; what is looked at is atomic.
+        let state = unsafe { &(*thread.0).thread };
+        if state.in_use.load(Ordering::Acquire) != 0 && state.pid.load(Ordering::Relaxed) == pid {
+            action(state);
+        }
+    }
+}
+
+/// Whether this process has other threads.
+pub fn others_live(context: &Context) -> bool {
+    let mut any = false;
+    for_each_other(context, |_| any = true);
+    any
 }
 
 /// The thread list, held still.

@@ -87,7 +87,7 @@ const UNBLOCKABLE: u64 = set_of(c::SIGKILL) | set_of(c::SIGSTOP);
 
 /// `siginfo_t` as bytes.
 #[repr(C, align(8))]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SigInfo(pub [u8; 128]);
 
 impl SigInfo {
@@ -127,7 +127,7 @@ impl SigInfo {
 }
 
 /// A signal on its way to the guest.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
     /// Number; 0 for none.
     pub signal: u32,

@@ -8,13 +8,16 @@ pub mod files;
 pub mod limits;
 pub mod memory;
 pub mod process;
+pub mod seccomp;
 pub mod signal;
 pub mod supervision;
+pub mod user_dispatch;
 
 use crate::context::{Context, Gpr};
 use crate::dispatch::{engine, fixed, unprotect_all_code};
 use crate::entry::{self, RESTART};
 use crate::record;
+use crate::signals::{self, Arrived};
 use crate::sys::{self, Errno};
 use linux_raw_sys::general as c;
 
@@ -26,6 +29,7 @@ pub type Args = [u64; 6];
 
 /// What a system call came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "it is moved once")]
 pub enum Outcome {
     /// A value for rax.
     Value(u64),
@@ -33,6 +37,8 @@ pub enum Outcome {
     Restart,
     /// All registers have been set already (`rt_sigreturn`).
     Resumed,
+    /// It is not made; rax keeps its number, and a signal tells.
+    Trapped(Arrived),
 }
 
 impl From<sys::Result<u64>> for Outcome {
@@ -63,15 +69,28 @@ pub fn handle(context: &mut Context, next: u64) {
     match outcome {
         Outcome::Value(value) => context.registers.set(Gpr::Rax, value),
         Outcome::Restart => context.registers.rip = next - SYSCALL_LEN,
-        Outcome::Resumed => {}
+        Outcome::Resumed | Outcome::Trapped(_) => {}
     }
     match outcome {
         Outcome::Value(_) => fixed.events.syscall_exit(context, number, &args, fixed.stats),
-        Outcome::Restart | Outcome::Resumed => record::resumed(context, RESTART),
+        Outcome::Restart | Outcome::Resumed | Outcome::Trapped(_) => {
+            record::resumed(context, RESTART)
+        }
+    }
+    if let Outcome::Trapped(arrived) = outcome {
+        signals::deliver_fault(context, &arrived);
     }
 }
 
 fn call(context: &mut Context, number: u64, args: &Args) -> Outcome {
+    if let Some(outcome) = user_dispatch::divert(context, number, args) {
+        return outcome;
+    }
+    if context.thread.filters.any()
+        && let Some(outcome) = seccomp::judge(context, number, args)
+    {
+        return outcome;
+    }
     // The kernel looks at the lower half only.
     let nr = number as u32;
     match nr {
@@ -100,7 +119,8 @@ fn call(context: &mut Context, number: u64, args: &Args) -> Outcome {
         c::__NR_exit => process::exit(context, args[0]),
         c::__NR_exit_group => process::exit_group(context, args[0]),
         c::__NR_arch_prctl => process::arch_prctl(context, args),
-        c::__NR_prctl => process::prctl(args),
+        c::__NR_prctl => process::prctl(context, args),
+        c::__NR_seccomp => seccomp::seccomp(context, args),
         c::__NR_getppid => supervision::getppid(args),
         // The kernel would write to memory and change rip behind the engine's back; libraries fall back.
         c::__NR_rseq => Errno::ENOSYS.into(),

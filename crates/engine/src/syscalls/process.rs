@@ -6,7 +6,7 @@
 //! | `fork` (copied memory) | the kernel copies the engine along; other threads' contexts become free |
 //! | `execve` | the target is resolved here, then the engine image executes itself for it |
 
-use super::{Args, Outcome, pass, supervision};
+use super::{Args, Outcome, pass, seccomp, supervision, user_dispatch};
 use crate::context::{Context, Gpr, counter};
 use crate::dispatch::{Engine, engine, fixed, flush_stats};
 use crate::exec::{self, Refused, Resolved};
@@ -136,6 +136,7 @@ fn share_memory(
     child.guest_gs_base = context.guest_gs_base;
     child.guest_gs_selector = context.guest_gs_selector;
     child.cpuid_faults = context.cpuid_faults;
+    child.thread.filters.follow(&context.thread.filters);
     child.thread.borrows_memory = !has(c::CLONE_THREAD);
     child.thread.reinstall_handlers = task.flags & CLONE_CLEAR_SIGHAND != 0;
     child.signals.alternate =
@@ -216,6 +217,7 @@ fn copy_memory(
             context.registers.set(Gpr::Rsp, task.stack);
         }
         context.registers.set(Gpr::Rax, 0);
+        context.user_dispatch = Default::default();
         context.guest_fs_base = sys::fs_base();
         record::process::begin_fork(context, log);
         if fixed().counting {
@@ -327,7 +329,8 @@ fn execute(
     }
     arguments.push(0);
     let borrowed = context.thread.borrows_memory;
-    let (variable, fd) = configuration(&resolved, context.signals.mask, borrowed)?;
+    let filters = seccomp::for_exec(context)?;
+    let (variable, fd) = configuration(&resolved, context.signals.mask, borrowed, filters)?;
     environment.push(variable.as_ptr() as u64);
     environment.push(0);
     leave_for_exec(context);
@@ -338,6 +341,7 @@ fn execute(
         sys::check(unsafe { sys::syscall(c::__NR_execve, args) })
     });
     sys::close(fd);
+    filters.inspect(|&filters| sys::close(filters));
     stay_after_exec(context);
     error
 }
@@ -355,7 +359,12 @@ fn without_turn(context: &mut Context, execute: impl FnOnce() -> Result<u64>) ->
 }
 
 /// The variable that tells the next engine what to load, and the descriptor it names.
-fn configuration(resolved: &Resolved, mask: u64, borrowed: bool) -> Result<(Vec<u8>, i32)> {
+fn configuration(
+    resolved: &Resolved,
+    mask: u64,
+    borrowed: bool,
+    filters: Option<i32>,
+) -> Result<(Vec<u8>, i32)> {
     // A high number, which programs are unlikely to expect free; without close-on-exec.
     let fd = sys::duplicate_from(resolved.fd, 700).or_else(|_| sys::duplicate_from(resolved.fd, 3));
     sys::close(resolved.fd);
@@ -372,6 +381,7 @@ fn configuration(resolved: &Resolved, mask: u64, borrowed: bool) -> Result<(Vec<
         cache_kib: fixed.cache_kib,
         signal_mask: Some(mask),
         supervised: supervision::for_exec(),
+        filters,
         path: b"",
     };
     let mut text = alloc::string::String::new();
@@ -456,7 +466,7 @@ fn set_cpuid(context: &mut Context, allowed: bool) -> Result<()> {
 }
 
 /// `prctl`
-pub fn prctl(args: &Args) -> Outcome {
+pub fn prctl(context: &mut Context, args: &Args) -> Outcome {
     use linux_raw_sys::prctl as p;
     match args[0] as u32 {
         p::PR_GET_PDEATHSIG => supervision::death_signal(args),
@@ -473,8 +483,8 @@ pub fn prctl(args: &Args) -> Outcome {
         {
             Errno::EPERM.into()
         }
-        // System calls from the engine would be dispatched too.
-        p::PR_SET_SYSCALL_USER_DISPATCH => Errno::EINVAL.into(),
+        p::PR_SET_SYSCALL_USER_DISPATCH => user_dispatch::set(context, args),
+        p::PR_SET_SECCOMP => seccomp::set_by_prctl(context, args),
         _ => pass(c::__NR_prctl, args),
     }
 }
