@@ -280,6 +280,8 @@ pub struct Context {
     pub x87_environment: [u32; 8],
     /// Signal state of the thread.
     pub signals: ThreadSignals,
+    /// What a tracer has to do with the thread.
+    pub traced: crate::ptrace::Traced,
     /// State of the thread for the engine's thread list.
     pub thread: crate::threads::ThreadState,
 }

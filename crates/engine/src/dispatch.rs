@@ -11,10 +11,14 @@ use crate::maps::{AddressSpace, Backing, Mapping};
 use crate::policy::{Count, Events, Policy, Run};
 use crate::record::{self, Record};
 use crate::replay::{self, Replay};
-use crate::signals::{self, Fault, PENDING_DEADLINE, PENDING_KICK, PENDING_SIGNAL};
+use crate::ptrace;
+use crate::signals::{
+    self, Fault, PENDING_DEADLINE, PENDING_KICK, PENDING_SIGNAL, PENDING_STOP,
+};
 use crate::{emulate, sys, syscalls, threads};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicPtr, Ordering};
+use iced_x86::Decoder;
 use linux_raw_sys::general as c;
 use retro_abi::config;
 use retro_abi::layout::PAGE;
@@ -213,9 +217,12 @@ fn dispatch(context: &mut Context) {
     if fixed.counting {
         count_exit(fixed.stats, kind);
     }
-    // The trap flag takes effect after an instruction, except that `syscall` masks it.
+    // The trap flag takes effect after an instruction, except that `syscall` masks it. A tracer's step does not.
+    let (stepped, stops) =
+        (context.traced.wants & ptrace::wants::STEP != 0, context.traced.stops);
     let trapped = core::mem::take(&mut context.trap_armed)
-        && !matches!(kind, Fault | Asynchronous | Continue | Syscall);
+        && !matches!(kind, Fault | Asynchronous | Continue)
+        && (kind != Syscall || stepped);
     context.stepping = 0;
     context.registers.rflags &= !signals::TRAP_FLAG;
     match kind {
@@ -241,11 +248,27 @@ fn dispatch(context: &mut Context) {
     }
     if trapped {
         record::stepped(context);
-        let trap = signals::Fault::step(context.registers.rip);
-        signals::deliver_fault(context, &trap.into());
         from = From::Anywhere;
+        // A stop at a system call ends the step, whatever comes next.
+        let over = stepped && context.traced.stops != stops;
+        if !over && !(stepped && within_block(context)) {
+            let trap = signals::Fault::step(context.registers.rip);
+            signals::deliver_fault(context, &trap.into());
+        }
     }
     resume(context, from);
+}
+
+/// Whether a tracer that goes from branch to branch has not come to one: the instruction was followed by the next.
+fn within_block(context: &Context) -> bool {
+    if context.guest_trap_flag || context.traced.wants & ptrace::wants::BLOCK == 0 {
+        return false;
+    }
+    let mut bytes = [0u8; 15];
+    let len = guest::read_partial(context.stepped_pc, &mut bytes);
+    let options = crate::translate::decoder_options();
+    let decoded = Decoder::with_ip(64, &bytes[..len], context.stepped_pc, options).decode();
+    context.registers.rip == decoded.next_ip()
 }
 
 /// How the guest got to where it continues: decides which table learns the way.
@@ -290,11 +313,20 @@ fn resume(context: &mut Context, mut from: From) {
     // A guest that has set the trap flag goes one instruction at a time. The first instruction after
     // the flag was set runs before the first trap.
     loop {
-        let arrived = context.pending.load(Ordering::Relaxed) & PENDING_SIGNAL != 0;
+        ptrace::apply_changes();
+        let pending = context.pending.load(Ordering::Relaxed);
+        let arrived = pending & (PENDING_SIGNAL | PENDING_STOP) != 0;
         if arrived && !context.incomplete {
-            signals::deliver_pending(context);
+            if pending & PENDING_STOP != 0 {
+                ptrace::tracee::stop_as_asked(context);
+            } else {
+                signals::deliver_pending(context);
+            }
             from = From::Anywhere;
             continue;
+        }
+        if context.traced.orig_rax != u64::MAX {
+            ptrace::tracee::leave_syscall(context);
         }
         if context.pending.load(Ordering::Relaxed) & PENDING_DEADLINE != 0 {
             context.pending.fetch_and(!PENDING_DEADLINE, Ordering::Relaxed);
@@ -310,7 +342,8 @@ fn resume(context: &mut Context, mut from: From) {
                 replay::Pace::Cut(instructions) => From::Cut(instructions),
             };
         }
-        if context.guest_trap_flag && from != From::CarefulStep {
+        let steps = context.guest_trap_flag || context.traced.wants & ptrace::wants::STEP != 0;
+        if steps && from != From::CarefulStep {
             from = From::Step;
         }
         let pc = context.registers.rip;
@@ -320,13 +353,13 @@ fn resume(context: &mut Context, mut from: From) {
         }
         match enter_at(context, pc, from) {
             Ok(address) => {
-                if context.guest_trap_flag {
+                if steps {
                     // The machine steps, the handler decides when the guest has.
                     context.trap_armed = true;
                     context.stepped_pc = pc;
                     context.step_begun = false;
                 }
-                if context.guest_trap_flag || arrived {
+                if steps || arrived {
                     // What has arrived waits for the next place where the guest's state is complete.
                     context.stepping = 1;
                     context.registers.rflags |= signals::TRAP_FLAG;
@@ -607,8 +640,17 @@ fn fault(context: &mut Context) -> From {
         return From::CarefulStep;
     }
     record::access::faulted();
-    signals::deliver_fault(context, &arrived);
+    if !signals::deliver_fault(context, &arrived) && is_trap(&arrived) {
+        // A replay does not execute what has trapped and nobody wants to hear of.
+        record::uncount();
+        record::executed(context);
+    }
     From::Anywhere
+}
+
+/// Whether a fault is reported behind its instruction: int3, into.
+fn is_trap(arrived: &signals::Arrived) -> bool {
+    matches!(arrived.trap, 3 | 4)
 }
 
 /// Whether a fault comes from what an instruction accesses: of segments, protection, pages or alignment.

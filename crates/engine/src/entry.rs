@@ -294,6 +294,8 @@ global_asm!(
     "mov r8, [r11 + 32]",
     "mov r9, [r11 + 40]",
     "syscall",
+    ".globl retro_asm_clone_done",
+    "retro_asm_clone_done:",
     "test rax, rax",
     "jz 2f",
     "pop r12",
@@ -342,6 +344,13 @@ global_asm!(
     ".globl retro_asm_xrstor_fault",
     "retro_asm_xrstor_fault:",
     "mov eax, 1",
+    "ret",
+    // Stops for a tracer.
+    ".globl retro_asm_announce",
+    "retro_asm_announce:",
+    "int3",
+    ".globl retro_asm_announced",
+    "retro_asm_announced:",
     "ret",
     ".globl retro_asm_signal_restorer",
     "retro_asm_signal_restorer:",
@@ -401,6 +410,9 @@ unsafe extern "C" {
     fn retro_asm_xrstor(area: *const u8, mask: u64) -> u64;
     fn retro_asm_xrstor_instruction();
     fn retro_asm_xrstor_fault();
+    fn retro_asm_clone_done();
+    fn retro_asm_announce(context: *mut core::ffi::c_void);
+    fn retro_asm_announced();
     fn retro_asm_signal_restorer();
     fn retro_asm_start() -> !;
     #[cfg(feature = "image")]
@@ -441,6 +453,10 @@ pub mod target {
         signal_restorer = retro_asm_signal_restorer;
         /// Restart point of the way into the cache.
         enter = retro_asm_enter;
+        /// Right behind the instruction that makes threads.
+        clone_done = retro_asm_clone_done;
+        /// Right behind the instruction that stops for a tracer.
+        announced = retro_asm_announced;
         /// Right behind the instruction that makes the guest's syscalls.
         syscall_done = retro_asm_syscall_done;
         /// Where an interrupted guest syscall goes.
@@ -524,6 +540,13 @@ pub unsafe fn clone(number: u64, args: &[u64; 6], child: *mut Context) -> u64 {
 pub unsafe fn thread_exit(code: u64, state: *const core::sync::atomic::AtomicU32) -> ! {
     // SAFETY: passed on.
     unsafe { retro_asm_thread_exit(code, state) }
+}
+
+/// Stops the thread for its tracer, who reads and writes its context meanwhile. If there is no tracer any more, the
+/// signal handler takes note.
+pub fn announce(context: &mut Context) {
+    // SAFETY: the assembly touches nothing; what the tracer's engine writes to the context is valid there.
+    unsafe { retro_asm_announce(core::ptr::from_mut(context).cast()) }
 }
 
 /// Copies memory of which one side may be the guest's and may fault; returns how many bytes could

@@ -111,6 +111,7 @@ pub unsafe fn start(stack: *const u64) -> ! {
         sys::exit_group(125)
     };
     frame::detect();
+    crate::ptrace::set_entry_point(received.auxiliary(aux::AT_ENTRY).unwrap_or(0));
     find_template(&received);
     if config.policy == retro_abi::config::Policy::Replay {
         crate::replay::start(&config);
@@ -181,6 +182,7 @@ pub unsafe fn start(stack: *const u64) -> ! {
     let context =
         if record::watching() { record::process::begin_first_thread(context) } else { context };
     signals::set_mask(context, mask);
+    crate::ptrace::tracee::starts(context);
     // SAFETY: GS points behind the context; the initial stack is not used again.
     unsafe { entry::start() }
 }

@@ -16,6 +16,7 @@ use crate::context::{
 };
 use crate::entry;
 use crate::lock::Lock;
+use crate::ptrace::Traced;
 use crate::signals::{self, Handlers, PENDING_KICK, ThreadSignals};
 use crate::sys;
 use crate::syscalls::seccomp::Filters;
@@ -82,6 +83,7 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
         context.thread.in_use.store(1, Ordering::Relaxed);
         context.thread.borrows_memory = false;
         context.signals = ThreadSignals::new(mask);
+        context.traced = Traced::NONE;
         context.pending.store(0, Ordering::Relaxed);
         context.stepping = 0;
         context.inside = false;
@@ -136,6 +138,7 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
             step_begun: false,
             x87_environment: [0; 8],
             signals: ThreadSignals::new(mask),
+            traced: Traced::NONE,
             thread: ThreadState {
                 in_use: AtomicU32::new(1),
                 in_cache: AtomicU32::new(0),

@@ -513,6 +513,12 @@ pub fn executed(context: &Context) {
     with(|recorder| recorder.event(Event::Registers(set)));
 }
 
+/// A tracer has changed the vector state of the running thread.
+pub fn vectors_changed() {
+    let mut image = VectorImage::new();
+    with(|recorder| recorder.event(Event::Vectors { image: vectors(&mut image) }));
+}
+
 /// Memory that the engine itself is about to read for the guest, as a load would.
 pub fn reads(address: u64, len: u64) {
     with(|recorder| {

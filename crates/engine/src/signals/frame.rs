@@ -129,6 +129,18 @@ fn correct_pointers(area: &mut Area) {
     }
 }
 
+/// Where x87 remembers its last instruction, in the cache and in the guest; zeroes if that is not in the cache.
+pub fn x87_pointer() -> [u64; 2] {
+    const X87: u64 = 1;
+    let mut area = Area([0; MAX_XSAVE]);
+    // SAFETY: aligned, zeroed and large enough.
+    unsafe { entry::save_vectors(area.0.as_mut_ptr(), X87) };
+    let mut fip = [0; 8];
+    fip.copy_from_slice(&area.0[FIP..FIP + 8]);
+    let fip = u64::from_le_bytes(fip);
+    guest_pc_of(fip).map_or([0; 2], |pc| [fip, pc])
+}
+
 /// Builds a frame and points the guest's registers at the handler.
 pub fn push(context: &mut Context, arrived: &Arrived, action: &SigAction) -> Result<()> {
     let size = AREA_SIZE.load(Ordering::Relaxed) as usize;

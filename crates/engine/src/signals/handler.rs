@@ -136,6 +136,15 @@ fn fault(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserCon
         frame.registers[index::FLAGS] |= TRAP_FLAG;
         return;
     }
+    if signal == c::SIGTRAP && pc == target::announced() {
+        // There is no tracer any more.
+        context.traced.on = 0;
+        return;
+    }
+    if signal == c::SIGTRAP && info.code() == c::TRAP_HWBKPT as i32 {
+        // A watchpoint tells after the access, which may be in the middle of a sequence.
+        return arrival(context, signal, info, frame);
+    }
     if signal == c::SIGTRAP && info.code() == c::TRAP_TRACE as i32 {
         if core::mem::take(&mut context.unaligned) {
             frame.registers[index::FLAGS] |= ALIGNMENT_CHECK;

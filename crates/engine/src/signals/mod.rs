@@ -15,6 +15,7 @@ mod handler;
 
 use crate::context::{Context, Gpr};
 use crate::maps::Mapping;
+use crate::ptrace::tracee;
 use crate::record;
 use crate::sys::{self, SigAction};
 use crate::{entry, lock::Lock};
@@ -33,6 +34,9 @@ pub const PENDING_KICK: u32 = 2;
 
 /// `pending` bit: the clock has reached its deadline.
 pub const PENDING_DEADLINE: u32 = 4;
+
+/// `pending` bit: a tracer has asked for a stop.
+pub const PENDING_STOP: u32 = 8;
 
 /// The signal that kicks a thread out of the cache: the one that C libraries keep for themselves, so that
 /// no program blocks and queues it. A kick is told from the libraries' own use by its value.
@@ -108,6 +112,26 @@ impl SigInfo {
         i32::from_le_bytes([self.0[8], self.0[9], self.0[10], self.0[11]])
     }
 
+    /// `si_pid` of what a process has caused.
+    pub fn pid(&self) -> i32 {
+        i32::from_le_bytes([self.0[16], self.0[17], self.0[18], self.0[19]])
+    }
+
+    /// Sets `si_pid`.
+    pub fn set_pid(&mut self, pid: i32) {
+        self.0[16..20].copy_from_slice(&pid.to_le_bytes());
+    }
+
+    /// `si_status` of what a child has done.
+    pub fn status(&self) -> u32 {
+        u32::from_le_bytes([self.0[24], self.0[25], self.0[26], self.0[27]])
+    }
+
+    /// Sets `si_status`.
+    pub fn set_status(&mut self, status: u32) {
+        self.0[24..28].copy_from_slice(&status.to_le_bytes());
+    }
+
     /// Whether it is the engine's own kick.
     pub fn is_kick(&self) -> bool {
         self.0[0..4] == KICK_SIGNAL.to_le_bytes() && self.0[24..32] == KICK_VALUE.to_le_bytes()
@@ -127,6 +151,7 @@ impl SigInfo {
 }
 
 /// A signal on its way to the guest.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
     /// Number; 0 for none.
@@ -144,7 +169,8 @@ pub struct Arrived {
 }
 
 impl Arrived {
-    const NONE: Arrived =
+    /// None.
+    pub const NONE: Arrived =
         Arrived { signal: 0, info: SigInfo::EMPTY, error: 0, trap: 0, cr2: 0, synthesized: false };
 }
 
@@ -471,27 +497,55 @@ pub fn deliver_pending(context: &mut Context) {
     if arrived.signal == 0 {
         return;
     }
+    if context.traced.on == 0 {
+        return act(context, &arrived);
+    }
+    match tracee::signal_stop(context, &arrived) {
+        Some(arrived) => act(context, &arrived),
+        None => set_mask_after_delivery(context),
+    }
+}
+
+/// Does what an asynchronous signal demands.
+pub fn act(context: &mut Context, arrived: &Arrived) {
     let disposition = handlers(context).0.lock()[arrived.signal as usize].handler;
     match disposition {
         SIG_IGN => set_mask_after_delivery(context),
         SIG_DFL if is_init() => set_mask_after_delivery(context),
+        // Without a tracer the kernel takes care of signals that do not end the process.
+        SIG_DFL if tracee::survives_default(context, arrived.signal) => {
+            set_mask_after_delivery(context)
+        }
         SIG_DFL => {
-            record::signal(context, &arrived, false, 0);
+            record::signal(context, arrived, false, 0);
             die(context, arrived.signal)
         }
-        _ => deliver(context, &arrived, false),
+        _ => deliver(context, arrived, false),
     }
 }
 
-/// Delivers a synchronous fault: it cannot be ignored or blocked.
-pub fn deliver_fault(context: &mut Context, arrived: &Arrived) {
+/// Delivers a synchronous fault: it cannot be ignored or blocked. False if a tracer wants nothing of it.
+pub fn deliver_fault(context: &mut Context, arrived: &Arrived) -> bool {
+    let mut arrived = *arrived;
+    if context.traced.on != 0 {
+        let signal = arrived.signal;
+        match tracee::signal_stop(context, &arrived) {
+            None => return false,
+            Some(other) if other.signal != signal => {
+                act(context, &other);
+                return true;
+            }
+            Some(same) => arrived = same,
+        }
+    }
     let disposition = handlers(context).0.lock()[arrived.signal as usize].handler;
     let blocked = context.signals.mask & set_of(arrived.signal) != 0;
     if blocked || disposition <= SIG_IGN {
-        record::signal(context, arrived, true, 0);
+        record::signal(context, &arrived, true, 0);
         die(context, arrived.signal);
     }
-    deliver(context, arrived, true);
+    deliver(context, &arrived, true);
+    true
 }
 
 fn handlers(context: &Context) -> &Handlers {
@@ -552,6 +606,9 @@ fn deliver(context: &mut Context, arrived: &Arrived, synchronous: bool) {
         _ => {}
     }
     crate::dispatch::on_signal(context, signal);
+    if context.traced.orig_rax != u64::MAX {
+        tracee::before_handler(context, &action);
+    }
     let mut arrived = *arrived;
     if signal == c::SIGSYS && arrived.info.code() == c::SYS_SECCOMP as i32 {
         // The address of the call: the guest's, not the engine's.
@@ -567,11 +624,13 @@ fn deliver(context: &mut Context, arrived: &Arrived, synchronous: bool) {
         if signal == c::SIGSEGV {
             die(context, c::SIGSEGV);
         }
-        return deliver_fault(context, &Fault::protection(0).into());
+        deliver_fault(context, &Fault::protection(0).into());
+        return;
     }
     let base = context.signals.temporary_mask.take().unwrap_or(context.signals.mask);
     let own = if action.flags & c::SA_NODEFER as u64 != 0 { 0 } else { set_of(signal) };
     set_mask(context, base | action.mask | own);
+    tracee::after_handler(context);
 }
 
 /// Ends the process as the signal would have ended the guest.
@@ -580,6 +639,7 @@ pub fn die(context: &mut Context, signal: u32) -> ! {
     if !context.thread.borrows_memory {
         record::process::killed(signal);
     }
+    tracee::dies_of(context, signal);
     let default = SigAction { handler: SIG_DFL, ..SigAction::default() };
     // SAFETY: default disposition.
     let _ = unsafe { sys::sigaction(signal, Some(&default)) };

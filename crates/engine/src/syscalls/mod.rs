@@ -16,6 +16,8 @@ pub mod user_dispatch;
 use crate::context::{Context, Gpr};
 use crate::dispatch::{engine, fixed, unprotect_all_code};
 use crate::entry::{self, RESTART};
+use crate::ptrace::tracee::{self, Wanted};
+use crate::ptrace::{self};
 use crate::record;
 use crate::signals::{self, Arrived};
 use crate::sys::{self, Errno};
@@ -65,10 +67,14 @@ pub fn handle(context: &mut Context, next: u64) {
     context.registers.set(Gpr::R11, flags);
     let fixed = fixed();
     fixed.events.syscall_entry(context, fixed.stats);
-    let outcome = call(context, number, &args);
+    let Made { number, args, outcome } = match user_dispatch::divert(context, number, &args) {
+        Some(outcome) => Made { number, args, outcome },
+        None if context.traced.on != 0 => traced_call(context, number),
+        None => Made { number, args, outcome: call(context, number, &args) },
+    };
     match outcome {
         Outcome::Value(value) => context.registers.set(Gpr::Rax, value),
-        Outcome::Restart => context.registers.rip = next - SYSCALL_LEN,
+        Outcome::Restart => restart(context, number, next),
         Outcome::Resumed | Outcome::Trapped(_) => {}
     }
     match outcome {
@@ -77,20 +83,65 @@ pub fn handle(context: &mut Context, next: u64) {
             record::resumed(context, RESTART)
         }
     }
+    if context.traced.on != 0 && !matches!(outcome, Outcome::Trapped(_)) {
+        tracee::exit_syscall(context);
+    }
     if let Outcome::Trapped(arrived) = outcome {
         signals::deliver_fault(context, &arrived);
     }
 }
 
-fn call(context: &mut Context, number: u64, args: &Args) -> Outcome {
-    if let Some(outcome) = user_dispatch::divert(context, number, args) {
-        return outcome;
+/// A system call that was made, maybe another one than the guest asked for.
+struct Made {
+    number: u64,
+    args: Args,
+    outcome: Outcome,
+}
+
+/// A call of a thread whose tracer may have other plans with it.
+fn traced_call(context: &mut Context, number: u64) -> Made {
+    match tracee::enter_syscall(context, number) {
+        Wanted::Call(wanted, args) => {
+            let outcome = call(context, wanted, &args);
+            Made { number: wanted, args, outcome }
+        }
+        Wanted::Outcome(value) => {
+            let args = record::syscall_arguments(&context.registers);
+            Made { number: u64::MAX, args, outcome: Outcome::Value(value) }
+        }
     }
+}
+
+/// A call that was not made, or was interrupted, is made again. A tracer that watches calls sees how this one ended
+/// before it begins anew, and sees nothing of one that never began.
+fn restart(context: &mut Context, number: u64, next: u64) {
+    /// Made again whatever handler comes first.
+    const ALWAYS: i32 = -513;
+    let traced = &mut context.traced;
+    let mut code = core::mem::take(&mut traced.restart);
+    if code == 0 && traced.on != 0 && traced.wants & ptrace::wants::SYSCALLS != 0 {
+        code = ALWAYS;
+    }
+    if code == 0 {
+        traced.orig_rax = u64::MAX;
+        context.registers.set(Gpr::Rax, number);
+        context.registers.rip = next - SYSCALL_LEN;
+    } else {
+        traced.orig_rax = number;
+        context.registers.set(Gpr::Rax, code as i64 as u64);
+    }
+}
+
+fn call(context: &mut Context, number: u64, args: &Args) -> Outcome {
     if context.thread.filters.any()
         && let Some(outcome) = seccomp::judge(context, number, args)
     {
         return outcome;
     }
+    call_unfiltered(context, number, args)
+}
+
+fn call_unfiltered(context: &mut Context, number: u64, args: &Args) -> Outcome {
     // The kernel looks at the lower half only.
     let nr = number as u32;
     match nr {
@@ -121,6 +172,10 @@ fn call(context: &mut Context, number: u64, args: &Args) -> Outcome {
         c::__NR_arch_prctl => process::arch_prctl(context, args),
         c::__NR_prctl => process::prctl(context, args),
         c::__NR_seccomp => seccomp::seccomp(context, args),
+        c::__NR_ptrace => ptrace::ptrace(context, args),
+        c::__NR_wait4 => ptrace::wait4(context, args),
+        c::__NR_waitid => ptrace::waitid(context, args),
+        c::__NR_process_vm_writev => ptrace::written_through(args),
         c::__NR_getppid => supervision::getppid(args),
         // The kernel would write to memory and change rip behind the engine's back; libraries fall back.
         c::__NR_rseq => Errno::ENOSYS.into(),

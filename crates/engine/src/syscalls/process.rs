@@ -12,6 +12,7 @@ use crate::dispatch::{Engine, engine, fixed, flush_stats};
 use crate::exec::{self, Refused, Resolved};
 use crate::guest_memory as guest;
 use crate::lock::{Guard, Lock};
+use crate::ptrace;
 use crate::record;
 use crate::signals::{self, AlternateStack, Handlers};
 use crate::sys::{self, Errno, Result};
@@ -181,6 +182,7 @@ struct AllLocks<'a> {
     _handlers: Guard<'a, [sys::SigAction; signals::SIGNALS]>,
     _queue: Guard<'static, record::schedule::Queue>,
     _recorder: Guard<'static, Option<record::Recorder>>,
+    _tracees: ptrace::TraceesGuard,
     _allocator: crate::memory::Hold,
 }
 
@@ -194,6 +196,7 @@ fn copy_memory(
     let args = arguments(0);
     let handlers = context.thread.handlers.clone();
     let log = record::process::reserve_log();
+    let traced = ptrace::tracee::before_fork(context);
     let value = {
         let _locks = AllLocks {
             _engine: engine(),
@@ -201,6 +204,7 @@ fn copy_memory(
             _handlers: handlers.0.lock(),
             _queue: record::schedule::hold(),
             _recorder: record::hold(),
+            _tracees: ptrace::hold(),
             _allocator: crate::memory::hold(),
         };
         // SAFETY: the child runs on a copy of this very stack.
@@ -208,6 +212,7 @@ fn copy_memory(
     };
     if value == 0 {
         threads::after_fork(context);
+        ptrace::forget_all();
         if task.flags & CLONE_CLEAR_SIGHAND != 0 {
             signals::clear_handlers(&context.thread.handlers);
         }
@@ -224,7 +229,10 @@ fn copy_memory(
             retro_abi::stats::Stats::add(&fixed().stats.processes, 1);
             retro_abi::stats::Stats::add(&fixed().stats.threads, 1);
         }
-    } else if sys::check(value).is_ok() {
+        return Outcome::Value(value);
+    }
+    ptrace::tracee::after_fork(context, traced);
+    if sys::check(value).is_ok() {
         record::process::forked(value as u32, log);
     } else {
         record::process::unreserve(log);

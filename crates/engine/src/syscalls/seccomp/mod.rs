@@ -25,6 +25,7 @@ use super::{Args, Outcome, pass};
 use crate::context::Context;
 use crate::entry;
 use crate::guest_memory as guest;
+use crate::ptrace::tracee::{self, Wanted};
 use crate::record;
 use crate::signals::{self, Arrived};
 use crate::sys::{self, Errno, Result};
@@ -112,8 +113,7 @@ pub fn judge(context: &mut Context, number: u64, args: &Args) -> Option<Outcome>
     match verdict & s::SECCOMP_RET_ACTION_FULL {
         // The kernel asks whoever listens, if the call comes to it.
         s::SECCOMP_RET_ALLOW | s::SECCOMP_RET_LOG | s::SECCOMP_RET_USER_NOTIF => None,
-        // Nobody traces this thread as a guest, so there is nobody to ask.
-        s::SECCOMP_RET_TRACE => Some(Errno::ENOSYS.into()),
+        s::SECCOMP_RET_TRACE => ask_tracer(context, &call, data),
         s::SECCOMP_RET_ERRNO if alone => Some(Errno(data.min(4095) as i32).into()),
         s::SECCOMP_RET_TRAP if alone => {
             Some(Outcome::Trapped(signal(c::SYS_SECCOMP as i32, data, &call)))
@@ -131,6 +131,18 @@ pub fn judge(context: &mut Context, number: u64, args: &Args) -> Option<Outcome>
             }
             signals::die(context, c::SIGSYS)
         }
+    }
+}
+
+/// Lets the tracer decide; without one there is no such call. A tracer may also change it into another.
+fn ask_tracer(context: &mut Context, call: &Call, data: u32) -> Option<Outcome> {
+    match tracee::ask_about_syscall(context, data) {
+        None => Some(Errno::ENOSYS.into()),
+        Some(Wanted::Outcome(value)) => Some(Outcome::Value(value)),
+        Some(Wanted::Call(number, args)) if number as i32 == call.number && args == call.args => {
+            None
+        }
+        Some(Wanted::Call(number, args)) => Some(super::call_unfiltered(context, number, &args)),
     }
 }
 
