@@ -640,11 +640,12 @@ fn fault(context: &mut Context) -> From {
         return From::CarefulStep;
     }
     record::access::faulted();
-    if !signals::deliver_fault(context, &arrived) && is_trap(&arrived) {
-        // A replay does not execute what has trapped and nobody wants to hear of.
+    if context.traced.on != 0 && is_trap(&arrived) {
+        // The guest may never hear of it: a replay does not execute what has trapped.
         record::uncount();
         record::executed(context);
     }
+    signals::deliver_fault(context, &arrived);
     From::Anywhere
 }
 

@@ -58,6 +58,17 @@ pub fn examine(tid: i32, status: u32) -> Seen {
     seen.unwrap_or(Seen::Hidden)
 }
 
+/// The guest has taken note of a stop: if its tracer ends now, the tracee goes on without the signal.
+pub fn taken(tid: i32) {
+    if let Some(Tracee { state: State::Announced(address), .. }) = tracees::find(tid) {
+        let context = RemoteContext { tid, address };
+        if let Ok(mut traced) = context.traced() {
+            traced.inject = 0;
+            let _ = context.set_traced(&traced);
+        }
+    }
+}
+
 /// The event of a status that is shifted down by eight.
 fn event_of(status: u32) -> u32 {
     status >> 8
@@ -270,7 +281,8 @@ impl Stopped<'_> {
         let at = |offset: usize| &raw const STARTS_TRACED as u64 + offset as u64;
         let tid = self.tracee.tid;
         let previous = self.tracee.wants & (wants::SYSCALLS | wants::EMULATION);
-        if previous & wants::SYSCALLS != 0 {
+        // After the event the tracer may want to hear of the end of the call, too.
+        if bits & started::EVENT != 0 || previous & wants::SYSCALLS != 0 {
             bits |= started::EXIT;
         }
         let words = [

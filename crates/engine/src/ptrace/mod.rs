@@ -53,7 +53,7 @@ mod waits;
 use crate::signals::SigInfo;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-pub use memory::{apply_changes, written_through};
+pub use memory::{apply_changes, tell as memory_written, written_through};
 pub use requests::ptrace;
 pub use tracees::{Guarded as TraceesGuard, forget_all, hold};
 pub use waits::{wait4, waitid};

@@ -313,7 +313,6 @@ pub fn stop_as_asked(context: &mut Context) {
     }
     let exits = started & started::EXIT != 0 && context.traced.wants & wants::SYSCALLS != 0;
     if context.traced.on != 0 && exits {
-        context.traced.orig_rax = c::__NR_execve as u64;
         stop_after_call(context);
     }
     if started & started::TRAP != 0 {
@@ -365,6 +364,9 @@ pub fn starts(context: &mut Context) {
         message: told.message.load(Ordering::Relaxed),
         ..Traced::NONE
     };
+    if context.traced.started & (started::EVENT | started::TRAP | started::EXIT) != 0 {
+        context.traced.orig_rax = c::__NR_execve as u64;
+    }
     if context.traced.started != 0 {
         context.pending.fetch_or(PENDING_STOP, Ordering::Relaxed);
     }

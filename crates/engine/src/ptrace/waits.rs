@@ -1,6 +1,6 @@
 //! Waiting for children and tracees: what the kernel reports is looked at first, and hidden stops are waited through.
 
-use super::examine::{Seen, examine};
+use super::examine::{self, Seen, examine};
 use super::tracees::{self, State};
 use crate::context::Context;
 use crate::guest_memory as guest;
@@ -178,6 +178,9 @@ impl Wait {
                 }
                 Told::Stop(tid, status) => match examine(tid, status) {
                     Seen::Shown(status) => {
+                        if self.options() & c::WNOWAIT == 0 {
+                            examine::taken(tid);
+                        }
                         self.set_status(status);
                         return self.deliver(tid);
                     }

@@ -6,7 +6,7 @@
 use super::{Args, Outcome, pass, supervision};
 use crate::dispatch::{engine, fixed};
 use crate::guest_memory as guest;
-use crate::maps::{AddressSpace, Backing, STACK_TOP};
+use crate::maps::{AddressSpace, Backing, HEAP_START, STACK_TOP};
 use crate::record;
 use crate::signals::{self, Visible};
 use crate::sys::{self, Errno, Result};
@@ -15,7 +15,9 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::auxvec::AT_PHDR;
 use linux_raw_sys::general as c;
-use retro_abi::layout::{GUEST_LIMIT, PAGE};
+use retro_abi::layout::{
+    GUEST_END, GUEST_LIMIT, ISLAND_END, ISLAND_START, PAGE, SHADOW_DISTANCE,
+};
 
 const PATH_MAX: usize = 4096;
 
@@ -92,24 +94,28 @@ pub fn by_path(nr: u32, args: &Args) -> Outcome {
         return pass(nr, args);
     }
     let Ok(path) = guest::read_string(args[position], PATH_MAX) else { return pass(nr, args) };
+    let opens = matches!(nr, c::__NR_open | c::__NR_openat | c::__NR_openat2);
+    let flags = || match nr {
+        c::__NR_open => args[1] as u32,
+        c::__NR_openat => args[2] as u32,
+        _ => guest::read_u64(args[2]).unwrap_or(0) as u32,
+    };
     let Some(file) = own_file(&path, is_own_id) else {
-        return match foreign_executable(&path) {
-            Some(executable_path) => executable(nr, args, position, &executable_path),
+        if let Some(executable_path) = foreign_executable(&path) {
+            return executable(nr, args, position, &executable_path);
+        }
+        return match if opens { foreign_file(&path, flags()) } else { None } {
+            Some(contents) => contents.and_then(|bytes| file_with(&bytes, flags())).into(),
             None => pass(nr, args),
         };
     };
-    let opens = matches!(nr, c::__NR_open | c::__NR_openat | c::__NR_openat2);
     if file == OwnFile::Executable {
         return executable(nr, args, position, &fixed().program.path);
     }
     if !opens {
         return pass(nr, args);
     }
-    let flags = match nr {
-        c::__NR_open => args[1] as u32,
-        c::__NR_openat => args[2] as u32,
-        _ => guest::read_u64(args[2]).unwrap_or(0) as u32,
-    };
+    let flags = flags();
     if file == OwnFile::Memory {
         if flags & c::O_ACCMODE != c::O_RDONLY {
             MEMORY_FILE_OPENED.store(true, Ordering::Relaxed);
@@ -324,6 +330,41 @@ fn foreign_executable(path: &[u8]) -> Option<Vec<u8>> {
     Some(name)
 }
 
+/// The process of a path like `/proc/NUMBER/NAME` or `/proc/NUMBER/task/NUMBER/NAME`, and the name.
+fn foreign_name(path: &[u8]) -> Option<(i32, &[u8])> {
+    let path = path.strip_suffix(b"\0").unwrap_or(path);
+    let rest = path.strip_prefix(b"/proc/")?;
+    let mut parts = rest.split(|&b| b == b'/').filter(|p| !p.is_empty());
+    let number = |text: &[u8]| core::str::from_utf8(text).ok()?.parse::<i32>().ok();
+    let process = number(parts.next()?)?;
+    let mut name = parts.next()?;
+    if name == b"task" {
+        number(parts.next()?)?;
+        name = parts.next()?;
+    }
+    parts.next().is_none().then_some((process, name))
+}
+
+/// What a file of another process that runs in an engine should hold, if that is not what it holds.
+fn foreign_file(path: &[u8], flags: u32) -> Option<Result<Vec<u8>>> {
+    let (process, name) = foreign_name(path)?;
+    let writes = flags & c::O_ACCMODE != c::O_RDONLY;
+    match name {
+        b"mem" if writes => FOREIGN_MEMORY_OPENED.store(true, Ordering::Relaxed),
+        b"maps" | b"smaps" if !writes && runs_in_engine(process) => {
+            return Some(read_file(path).map(|real| foreign_maps(&real)));
+        }
+        _ => {}
+    }
+    None
+}
+
+fn runs_in_engine(process: i32) -> bool {
+    let link = alloc::format!("/proc/{process}/exe\0");
+    let mut buffer = [0u8; 64];
+    sys::read_link(link.as_bytes(), &mut buffer).is_ok_and(|path| path.starts_with(ENGINE_LINK))
+}
+
 /// Length of the real mapping that begins at an address.
 pub fn mapping_length(start: u64) -> Result<u64> {
     let real = read_file(b"/proc/self/maps\0")?;
@@ -334,6 +375,28 @@ pub fn mapping_length(start: u64) -> Result<u64> {
 /// The kernel's list less the engine's mappings, with the rights the guest gave, the heap and the stack
 /// named, and ranges joined that only the engine's protection of code had split.
 fn guest_maps(space: &AddressSpace, real: &[u8]) -> Vec<u8> {
+    let follows = record::watching();
+    let is_shadow = |line: &Line| follows && !record::shadow::covers(line.start, line.end);
+    visible_maps(Some(space), is_shadow, real)
+}
+
+/// The same of another process, of whose guest only the kernel's list tells.
+fn foreign_maps(real: &[u8]) -> Vec<u8> {
+    let mut lines = real.split(|&b| b == b'\n').filter_map(Line::parse);
+    // Only a process that keeps a shadow has its context there.
+    let follows = lines.any(|line| (line.start..line.end).contains(&(SHADOW_DISTANCE - PAGE)));
+    let is_shadow = |line: &Line| {
+        let guest = line.end <= GUEST_END || (ISLAND_START..ISLAND_END).contains(&line.start);
+        follows && !guest
+    };
+    visible_maps(None, is_shadow, real)
+}
+
+fn visible_maps(
+    space: Option<&AddressSpace>,
+    is_shadow: impl Fn(&Line) -> bool,
+    real: &[u8],
+) -> Vec<u8> {
     let mut out: Vec<u8> = Vec::with_capacity(real.len());
     let mut previous: Option<Line> = None;
     let mut hidden = false;
@@ -346,14 +409,16 @@ fn guest_maps(space: &AddressSpace, real: &[u8]) -> Vec<u8> {
             }
             continue;
         };
-        let shadow = record::watching() && !record::shadow::covers(line.start, line.end);
         hidden = (GUEST_LIMIT..1 << 63).contains(&line.start)
-            || shadow && line.start < GUEST_LIMIT
+            || line.start < GUEST_LIMIT && is_shadow(&line)
             || matches!(line.name, b"[vdso]" | b"[vvar]" | b"[vvar_vclock]");
         if hidden {
             continue;
         }
-        line.adjust(space);
+        match space {
+            Some(space) => line.adjust(space),
+            None => line.name_by_place(),
+        }
         match &mut previous {
             Some(p) if p.continues_in(&line) => p.end = line.end,
             _ => previous.replace(line).into_iter().for_each(|p| p.print(&mut out)),
@@ -413,6 +478,17 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// Names heap and stack as far as their places tell.
+    fn name_by_place(&mut self) {
+        if self.start == HEAP_START {
+            self.name = b"[heap]";
+        } else if self.end == STACK_TOP {
+            self.name = b"[stack]";
+        } else if self.name == b"[heap]" || self.name == b"[stack]" {
+            self.name = b"";
+        }
+    }
+
     fn continues_in(&self, next: &Line) -> bool {
         let file = self.identity.iter().any(|&b| (b'1'..=b'9').contains(&b));
         self.end == next.start
@@ -446,17 +522,33 @@ impl<'a> Line<'a> {
 /// Whether the guest has ever opened its own memory as a writable file.
 static MEMORY_FILE_OPENED: AtomicBool = AtomicBool::new(false);
 
+/// The same of another process's memory.
+static FOREIGN_MEMORY_OPENED: AtomicBool = AtomicBool::new(false);
+
 /// Writes. A write to the guest's own memory file changes code without any fault, even where the guest
-/// itself may not write.
+/// itself may not write; another process must be told.
 pub fn write(nr: u32, args: &Args) -> Outcome {
-    if !MEMORY_FILE_OPENED.load(Ordering::Relaxed) {
+    let own = MEMORY_FILE_OPENED.load(Ordering::Relaxed);
+    let foreign = FOREIGN_MEMORY_OPENED.load(Ordering::Relaxed);
+    if !own && !foreign {
         return pass(nr, args);
     }
     let link = alloc::format!("/proc/self/fd/{}\0", args[0] as u32);
     let mut buffer = [0u8; 64];
-    let to_memory = sys::read_link(link.as_bytes(), &mut buffer)
-        .is_ok_and(|path| own_file(path, is_own_id) == Some(OwnFile::Memory));
+    let Ok(path) = sys::read_link(link.as_bytes(), &mut buffer) else { return pass(nr, args) };
+    let to_memory = own_file(path, is_own_id) == Some(OwnFile::Memory);
+    let to_foreign = foreign_name(path).filter(|&(_, name)| name == b"mem").map(|(pid, _)| pid);
     let outcome = pass(nr, args);
+    if let (false, Some(pid), Outcome::Value(written)) = (to_memory, to_foreign, outcome)
+        && sys::check(written).is_ok()
+    {
+        // Where the file's position was is not worth asking.
+        let (start, end) = match nr {
+            c::__NR_pwrite64 => (args[3], args[3].saturating_add(written)),
+            _ => (0, GUEST_LIMIT),
+        };
+        crate::ptrace::memory_written(pid, start, end);
+    }
     if to_memory {
         let engine = &mut *engine();
         engine.cache.unprotect_all(&engine.space);

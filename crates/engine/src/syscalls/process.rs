@@ -148,8 +148,9 @@ fn share_memory(
     if watched {
         record::schedule::join(child as u64);
     }
-    // A parent that waits for its child must let it run; the kernel keeps it from running itself.
-    let waits = watched && has(c::CLONE_VFORK);
+    // A parent that waits for its child must let it run; the kernel keeps it from running itself. So does a tracer
+    // that is told of the child.
+    let waits = watched && (has(c::CLONE_VFORK) || context.traced.on != 0);
     // Not even somebody's `kill -SEGV` may come before the child has its own GS.
     sys::set_signal_mask(ALL_SIGNALS);
     let home = waits.then(|| record::schedule::release(context));
