@@ -272,6 +272,8 @@ pub struct Context {
     pub guest_trap_flag: bool,
     /// Whether the instruction now in the cache runs under the trap flag: a trap follows it.
     pub trap_armed: bool,
+    /// Whether the instruction now in the cache is a tracer's step, which is over when its block is left.
+    pub step_by_exit: bool,
     /// The instruction that runs under the trap flag.
     pub stepped_pc: u64,
     /// Whether a step under the trap flag has reached its guest instruction.

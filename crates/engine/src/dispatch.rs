@@ -220,7 +220,9 @@ fn dispatch(context: &mut Context) {
     // The trap flag takes effect after an instruction, except that `syscall` masks it. A tracer's step does not.
     let (stepped, stops) =
         (context.traced.wants & ptrace::wants::STEP != 0, context.traced.stops);
-    let trapped = core::mem::take(&mut context.trap_armed)
+    let by_machine = core::mem::take(&mut context.trap_armed);
+    let by_exit = core::mem::take(&mut context.step_by_exit);
+    let trapped = (by_machine || by_exit)
         && !matches!(kind, Fault | Asynchronous | Continue)
         && (kind != Syscall || stepped);
     context.stepping = 0;
@@ -257,6 +259,15 @@ fn dispatch(context: &mut Context) {
         }
     }
     resume(context, from);
+}
+
+/// Whether a string instruction with a repeat prefix, or anything that begins like one, stands at an address.
+fn is_repeated(pc: u64) -> bool {
+    const PREFIXES: [u8; 11] = [0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x66, 0x67, 0xf0, 0xf2, 0xf3];
+    let mut bytes = [0u8; 15];
+    let len = guest::read_partial(pc, &mut bytes);
+    let prefixes = bytes[..len].iter().take_while(|b| PREFIXES.contains(b));
+    prefixes.into_iter().any(|b| matches!(b, 0xf2 | 0xf3))
 }
 
 /// Whether a tracer that goes from branch to branch has not come to one: the instruction was followed by the next.
@@ -312,6 +323,7 @@ fn count_exit(stats: &Stats, kind: ExitKind) {
 fn resume(context: &mut Context, mut from: From) {
     // A guest that has set the trap flag goes one instruction at a time. The first instruction after
     // the flag was set runs before the first trap.
+    context.step_by_exit = false;
     loop {
         ptrace::apply_changes();
         let pending = context.pending.load(Ordering::Relaxed);
@@ -327,6 +339,10 @@ fn resume(context: &mut Context, mut from: From) {
         }
         if context.traced.orig_rax != u64::MAX {
             ptrace::tracee::leave_syscall(context);
+        }
+        if context.traced.on != 0 && ptrace::tracee::stops_at_breakpoint(context) {
+            from = From::Anywhere;
+            continue;
         }
         if context.pending.load(Ordering::Relaxed) & PENDING_DEADLINE != 0 {
             context.pending.fetch_and(!PENDING_DEADLINE, Ordering::Relaxed);
@@ -353,13 +369,18 @@ fn resume(context: &mut Context, mut from: From) {
         }
         match enter_at(context, pc, from) {
             Ok(address) => {
-                if steps {
+                // A tracer's step is over when its block is left, but a repeated instruction steps once a time.
+                let by_machine = steps && (context.guest_trap_flag || is_repeated(pc));
+                if by_machine {
                     // The machine steps, the handler decides when the guest has.
                     context.trap_armed = true;
-                    context.stepped_pc = pc;
                     context.step_begun = false;
                 }
-                if steps || arrived {
+                if steps {
+                    context.step_by_exit = !by_machine;
+                    context.stepped_pc = pc;
+                }
+                if by_machine || arrived {
                     // What has arrived waits for the next place where the guest's state is complete.
                     context.stepping = 1;
                     context.registers.rflags |= signals::TRAP_FLAG;
@@ -556,6 +577,7 @@ fn learn(
     from: From,
 ) -> Result<(), Failure> {
     match from {
+        From::Direct { .. } | From::Jump if engine.cache.breaks_at(pc) => {}
         From::Direct { exit, generation } => {
             if generation == engine.generation {
                 engine.cache.link(exit, block);

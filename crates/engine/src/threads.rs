@@ -95,6 +95,7 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
         context.cpuid_faults = false;
         context.guest_trap_flag = false;
         context.trap_armed = false;
+        context.step_by_exit = false;
         context.counters = [0; counter::COUNT];
         return Ok(context);
     }
@@ -134,6 +135,7 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
             user_dispatch: Default::default(),
             guest_trap_flag: false,
             trap_armed: false,
+            step_by_exit: false,
             stepped_pc: 0,
             step_begun: false,
             x87_environment: [0; 8],

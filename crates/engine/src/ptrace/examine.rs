@@ -2,7 +2,7 @@
 
 use super::registers::RemoteContext;
 use super::remote::{self, NO_SUCH, UserRegisters};
-use super::tracees::{self, State, Tracee};
+use super::tracees::{self, DEBUG_REGISTERS, DEBUG_STATUS, State, Tracee};
 use super::{STARTS_TRACED, StartsTraced, Traced, event, started, wants};
 use crate::cache;
 use crate::context::CONTEXT_SIZE;
@@ -151,6 +151,7 @@ impl Stopped<'_> {
         if signal == c::SIGTRAP && self.registers.rip == target::announced() && traced.stop != 0 {
             self.tracee.state = State::Announced(context.address);
             self.tracee.message = traced.message;
+            self.show_debug_status(traced.breakpoint_hit);
             return Ok(Seen::Shown(traced.stop));
         }
         let Ok(info) = remote::signal_info(tid) else {
@@ -160,6 +161,9 @@ impl Stopped<'_> {
             }
             return self.ask(context, traced, SigInfo::EMPTY);
         };
+        if signal == c::SIGTRAP && self.tracee.watches() {
+            self.keep_debug_status();
+        }
         // The engine's own handler knows what to do with these, and the kernel with what the tracee sends itself.
         if OWNED & set_of(signal) != 0 || traced.acting == signal {
             return self.hide(signal);
@@ -176,6 +180,24 @@ impl Stopped<'_> {
         context.set_signal(&Arrived { signal, info, ..Arrived::NONE })?;
         context.add_pending(PENDING_SIGNAL)?;
         self.bring_to_boundary(context, traced)
+    }
+
+    /// Remembers why a watchpoint has stopped the tracee: single steps to the next boundary would overwrite it.
+    fn keep_debug_status(&mut self) {
+        let place = DEBUG_REGISTERS + 8 * DEBUG_STATUS as u64;
+        let tid = self.tracee.tid;
+        let mut status = 0u64;
+        if remote::ptrace(p::PTRACE_PEEKUSR, tid, place, &raw mut status as u64).is_ok() {
+            self.tracee.debug_status |= status & 0xf;
+        }
+    }
+
+    fn show_debug_status(&mut self, breakpoint_hit: u64) {
+        let status = core::mem::take(&mut self.tracee.debug_status) | breakpoint_hit;
+        if status != 0 {
+            let place = DEBUG_REGISTERS + 8 * DEBUG_STATUS as u64;
+            let _ = remote::ptrace(p::PTRACE_POKEUSR, self.tracee.tid, place, status);
+        }
     }
 
     /// Lets the tracee announce this very stop itself.

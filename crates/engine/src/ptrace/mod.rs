@@ -96,6 +96,12 @@ pub struct Traced {
     pub orig_rax: u64,
     /// Message of the last event.
     pub message: u64,
+    /// Addresses at which the tracer wants to stop, as it has told the debug registers; 0 for none.
+    pub breakpoints: [u64; 4],
+    /// Which of them the thread stands at, as the debug status has it.
+    pub breakpoint_hit: u64,
+    /// The one that it goes on from.
+    pub passed: u64,
     /// Where x87 remembers its last instruction, in the cache and in the guest.
     pub x87_pointer: [u64; 2],
     /// What is known of the signal that the thread stops for.
@@ -124,6 +130,9 @@ impl Traced {
         restart: 0,
         orig_rax: u64::MAX,
         message: 0,
+        breakpoints: [0; 4],
+        breakpoint_hit: 0,
+        passed: 0,
         x87_pointer: [0; 2],
         info: SigInfo::EMPTY,
         asked_info: SigInfo::EMPTY,
@@ -162,6 +171,8 @@ pub mod changed {
     pub const VECTORS: u32 = 2;
     /// The signal mask.
     pub const MASK: u32 = 4;
+    /// Breakpoints.
+    pub const BREAKPOINTS: u32 = 8;
 }
 
 /// `PTRACE_EVENT_…`, as they are in a status shifted down by eight.

@@ -2,7 +2,7 @@
 
 use super::registers::RemoteContext;
 use super::remote::{self, NO_SUCH, REGISTERS, UserRegisters};
-use super::tracees::{self, State, Tracee};
+use super::tracees::{self, DEBUG_REGISTERS, State, Tracee};
 use super::{Traced, changed, event, memory, wants, waits};
 use crate::context::Context;
 use crate::guest_memory as guest;
@@ -219,7 +219,7 @@ impl Request<'_> {
                     words[index] = self.data();
                     self.set_registers(&UserRegisters::from_words(words))
                 }
-                None => self.pass(),
+                None => self.set_debug_register(),
             },
             p::PTRACE_GETREGS => {
                 let registers = self.registers()?;
@@ -276,6 +276,21 @@ impl Request<'_> {
         let address = self.address();
         let aligned = address.is_multiple_of(8);
         (aligned && address < 8 * REGISTERS as u64).then_some(address as usize / 8)
+    }
+
+    /// Sets what may be a debug register. The kernel watches data; execution the tracee watches itself.
+    fn set_debug_register(&mut self) -> Result<u64> {
+        let done = self.pass()?;
+        let offset = self.address().wrapping_sub(DEBUG_REGISTERS);
+        if offset < 64 && offset.is_multiple_of(8) {
+            self.tracee.debug[offset as usize / 8] = self.data();
+            tracees::put(self.tracee);
+            let mut traced = self.context.traced()?;
+            traced.breakpoints = self.tracee.breakpoints();
+            traced.changed |= changed::BREAKPOINTS;
+            self.context.set_traced(&traced)?;
+        }
+        Ok(done)
     }
 
     fn registers(&self) -> Result<UserRegisters> {

@@ -3,6 +3,7 @@
 use super::examine::RESTARTS;
 use super::{STARTS_TRACED, Traced, changed, event, memory, started, wants};
 use crate::context::{Context, Gpr, Registers};
+use crate::dispatch;
 use crate::entry;
 use crate::record;
 use crate::signals::{self, Arrived, PENDING_STOP, SigInfo, frame, set_of};
@@ -92,6 +93,34 @@ fn announce(context: &mut Context, stop: &Stop, shown: &Registers) {
     if changed & changed::MASK != 0 {
         signals::set_mask(context, context.signals.mask);
     }
+    if changed & changed::BREAKPOINTS != 0 {
+        let mut engine = dispatch::engine();
+        for &address in context.traced.breakpoints.iter().filter(|&&address| address != 0) {
+            engine.cache.add_breakpoint(address);
+        }
+    }
+    if context.traced.wants & wants::STEP != 0 && record::watching() {
+        // Every boundary is a place to look at all flags now.
+        dispatch::translate_precisely(context);
+    }
+}
+
+/// Stops if the tracer wants to at the instruction that comes next, unless it has done so.
+pub fn stops_at_breakpoint(context: &mut Context) -> bool {
+    let pc = context.registers.rip;
+    let passed = core::mem::take(&mut context.traced.passed);
+    let Some(number) = context.traced.breakpoints.iter().position(|&at| at == pc && at != 0) else {
+        return false;
+    };
+    if passed == pc {
+        return false;
+    }
+    context.traced.breakpoint_hit = 1 << number;
+    context.traced.passed = pc;
+    let info = SigInfo::fault(c::SIGTRAP, c::TRAP_HWBKPT as i32, pc);
+    stop_and_act(context, &Arrived { signal: c::SIGTRAP, info, ..Arrived::NONE });
+    context.traced.breakpoint_hit = 0;
+    true
 }
 
 /// Announces a stop with the registers as they are.

@@ -40,6 +40,10 @@ pub struct Tracee {
     pub message: u64,
     /// Whether it is on its way to a stop that it will announce.
     pub coming: bool,
+    /// Its debug registers, as the guest has set them.
+    pub debug: [u64; 8],
+    /// Which of them have been the reason of stops that were hidden.
+    pub debug_status: u64,
     /// Whether its next stop is only to tell it that it is traced.
     pub silent: bool,
     /// Whether it listens for the end of a group stop, without having stopped for real.
@@ -48,7 +52,29 @@ pub struct Tracee {
     pub report: Option<u32>,
 }
 
+/// Number of the debug register that says what has happened, and of the one that says what is watched.
+pub const DEBUG_STATUS: usize = 6;
+const DEBUG_CONTROL: usize = 7;
+
+/// Where the kernel's `struct user` has the debug registers.
+pub const DEBUG_REGISTERS: u64 = 848;
+
 impl Tracee {
+    /// Whether any debug register is in use.
+    pub fn watches(&self) -> bool {
+        self.debug[DEBUG_CONTROL] & 0xff != 0
+    }
+
+    /// The addresses that the debug registers want execution to stop at.
+    pub fn breakpoints(&self) -> [u64; 4] {
+        let control = self.debug[DEBUG_CONTROL];
+        core::array::from_fn(|number| {
+            let enabled = control >> (2 * number) & 3 != 0;
+            let kind = control >> (16 + 4 * number) & 3;
+            if enabled && kind == 0 { self.debug[number] } else { 0 }
+        })
+    }
+
     /// Whether what it creates may be attached, too.
     fn attaches_children(&self) -> bool {
         use linux_raw_sys::ptrace as p;
@@ -68,6 +94,8 @@ impl Tracee {
             status: 0,
             message: 0,
             coming: false,
+            debug: [0; 8],
+            debug_status: 0,
             silent: false,
             listens: false,
             report: None,

@@ -377,7 +377,8 @@ impl Translator {
         let pc = guest.ip();
         let next = pc + guest.len() as u64;
         let linkable = request.linkable;
-        let way = if request.keeps_flags { branch::Way::Engine } else { branch::Way::Table };
+        // A block of so many instructions is left for the engine, wherever it leads.
+        let way = if linkable { branch::Way::Table } else { branch::Way::Engine };
         if guest.is_invalid() {
             // The CPU may know better than the decoder what it executes, but not at this address:
             // undefined here means SIGILL at the guest's pc.
