@@ -255,7 +255,9 @@ fn dispatch(context: &mut Context) {
         let over = stepped && context.traced.stops != stops;
         if !over && !(stepped && within_block(context)) {
             let trap = signals::Fault::step(context.registers.rip);
+            context.traced.debug_status = ptrace::DEBUG_STEP;
             signals::deliver_fault(context, &trap.into());
+            context.traced.debug_status = 0;
         }
     }
     resume(context, from);

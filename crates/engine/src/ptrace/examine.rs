@@ -151,7 +151,7 @@ impl Stopped<'_> {
         if signal == c::SIGTRAP && self.registers.rip == target::announced() && traced.stop != 0 {
             self.tracee.state = State::Announced(context.address);
             self.tracee.message = traced.message;
-            self.show_debug_status(traced.breakpoint_hit);
+            self.show_debug_status(traced.debug_status);
             return Ok(Seen::Shown(traced.stop));
         }
         let Ok(info) = remote::signal_info(tid) else {
@@ -192,8 +192,8 @@ impl Stopped<'_> {
         }
     }
 
-    fn show_debug_status(&mut self, breakpoint_hit: u64) {
-        let status = core::mem::take(&mut self.tracee.debug_status) | breakpoint_hit;
+    fn show_debug_status(&mut self, tracees: u64) {
+        let status = core::mem::take(&mut self.tracee.debug_status) | tracees;
         if status != 0 {
             let place = DEBUG_REGISTERS + 8 * DEBUG_STATUS as u64;
             let _ = remote::ptrace(p::PTRACE_POKEUSR, self.tracee.tid, place, status);

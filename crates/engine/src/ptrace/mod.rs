@@ -98,8 +98,8 @@ pub struct Traced {
     pub message: u64,
     /// Addresses at which the tracer wants to stop, as it has told the debug registers; 0 for none.
     pub breakpoints: [u64; 4],
-    /// Which of them the thread stands at, as the debug status has it.
-    pub breakpoint_hit: u64,
+    /// What the debug status says of this stop, as far as the tracee knows: the breakpoint that it stands at, or a step.
+    pub debug_status: u64,
     /// The one that it goes on from.
     pub passed: u64,
     /// Where x87 remembers its last instruction, in the cache and in the guest.
@@ -131,13 +131,16 @@ impl Traced {
         orig_rax: u64::MAX,
         message: 0,
         breakpoints: [0; 4],
-        breakpoint_hit: 0,
+        debug_status: 0,
         passed: 0,
         x87_pointer: [0; 2],
         info: SigInfo::EMPTY,
         asked_info: SigInfo::EMPTY,
     };
 }
+
+/// What the debug status says after a single step.
+pub const DEBUG_STEP: u64 = 0x4000;
 
 /// Bits of [`Traced::wants`].
 pub mod wants {

@@ -115,11 +115,11 @@ pub fn stops_at_breakpoint(context: &mut Context) -> bool {
     if passed == pc {
         return false;
     }
-    context.traced.breakpoint_hit = 1 << number;
+    context.traced.debug_status = 1 << number;
     context.traced.passed = pc;
     let info = SigInfo::fault(c::SIGTRAP, c::TRAP_HWBKPT as i32, pc);
     stop_and_act(context, &Arrived { signal: c::SIGTRAP, info, ..Arrived::NONE });
-    context.traced.breakpoint_hit = 0;
+    context.traced.debug_status = 0;
     true
 }
 
@@ -306,8 +306,17 @@ pub fn exit_syscall(context: &mut Context) {
         let stop = Stop::notice(deferred, p::PTRACE_SYSCALL_INFO_NONE);
         announce(context, &stop, &shown);
     }
-    if context.traced.on != 0 && context.traced.wants & wants::SYSCALLS != 0 {
-        stop_after_call(context);
+    if context.traced.on == 0 {
+        return;
+    }
+    match context.traced.wants & (wants::STEP | wants::EMULATION | wants::SYSCALLS) {
+        // The end of a call counts as a step.
+        wants::STEP => {
+            let info = SigInfo::fault(c::SIGTRAP, c::TRAP_BRKPT as i32, context.registers.rip);
+            stop_and_act(context, &Arrived { signal: c::SIGTRAP, info, ..Arrived::NONE });
+        }
+        wants::SYSCALLS => stop_after_call(context),
+        _ => {}
     }
 }
 
