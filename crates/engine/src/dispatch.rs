@@ -328,6 +328,7 @@ fn resume(context: &mut Context, mut from: From) {
     context.step_by_exit = false;
     loop {
         ptrace::apply_changes();
+        ptrace::run_errands();
         let pending = context.pending.load(Ordering::Relaxed);
         let arrived = pending & (PENDING_SIGNAL | PENDING_STOP) != 0;
         if arrived && !context.incomplete {

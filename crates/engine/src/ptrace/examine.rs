@@ -26,7 +26,9 @@ pub enum Seen {
     Shown(u32),
     /// The tracee goes on; there was nothing to see, or there will be.
     Hidden,
-    /// It is not stopped, not a tracee of the calling thread, or no more.
+    /// Only this thread of the process can look at it.
+    Owned(i32),
+    /// It is not stopped, not a tracee, or no more.
     Elsewhere,
 }
 
@@ -37,7 +39,7 @@ pub fn examine(tid: i32, status: u32) -> Seen {
     if let Some(known) = known
         && known.by != by
     {
-        return Seen::Elsewhere;
+        return Seen::Owned(known.by);
     }
     let Ok(registers) = remote::registers(tid) else { return Seen::Elsewhere };
     let mut tracee = known.unwrap_or_else(|| tracees::newcomer(tid, by));

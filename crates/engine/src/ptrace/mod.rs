@@ -41,6 +41,7 @@
 //! 2. Whatever becomes of the tracer, the tracee goes on: an `int3` that nobody takes is a SIGTRAP, and ends the tracing.
 //! 3. A tracer that waits for one tracee serves all of them, since they may wait for each other.
 
+mod errands;
 mod examine;
 mod memory;
 mod registers;
@@ -55,8 +56,24 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub use memory::{apply_changes, tell as memory_written, written_through};
 pub use requests::ptrace;
-pub use tracees::{Guarded as TraceesGuard, forget_all, hold};
+pub use errands::run as run_errands;
 pub use waits::{wait4, waitid};
+
+/// What a tracer knows, held still.
+pub struct Hold(
+    #[allow(dead_code, reason = "held for its drop")] (tracees::Guarded, errands::Guarded),
+);
+
+/// Holds what a tracer knows still, across `fork`.
+pub fn hold() -> Hold {
+    Hold((tracees::hold(), errands::hold()))
+}
+
+/// In a forked child, which traces nobody.
+pub fn forget_all() {
+    tracees::forget_all();
+    errands::forget_all();
+}
 
 /// A thread's side of being traced; part of its context, where the tracer's engine reads and writes it.
 #[repr(C)]

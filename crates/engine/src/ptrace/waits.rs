@@ -1,5 +1,6 @@
 //! Waiting for children and tracees: what the kernel reports is looked at first, and hidden stops are waited through.
 
+use super::errands;
 use super::examine::{self, Seen, examine};
 use super::tracees::{self, State};
 use crate::context::Context;
@@ -176,7 +177,7 @@ impl Wait {
                     }
                     return self.deliver(tid);
                 }
-                Told::Stop(tid, status) => match examine(tid, status) {
+                Told::Stop(tid, status) => match see(tid, status) {
                     Seen::Shown(status) => {
                         if self.options() & c::WNOWAIT == 0 {
                             examine::taken(tid);
@@ -184,7 +185,7 @@ impl Wait {
                         self.set_status(status);
                         return self.deliver(tid);
                     }
-                    Seen::Elsewhere => return self.deliver(tid),
+                    Seen::Elsewhere | Seen::Owned(_) => return self.deliver(tid),
                     Seen::Hidden => {}
                 },
                 Told::Nobody if returns_at_once => {
@@ -237,6 +238,25 @@ impl Wait {
             look(tid);
         }
     }
+}
+
+/// Looks at a stop, or has it looked at.
+fn see(tid: i32, status: u32) -> Seen {
+    let seen = examine(tid, status);
+    let Seen::Owned(by) = seen else { return seen };
+    errands::leave(by, tid, status);
+    let mut waited = 0;
+    while waited < PATIENCE {
+        // Signals can wait: the stop has been taken from the kernel.
+        let time = [0, GLANCE];
+        let _ = pass(c::__NR_nanosleep, &[time.as_ptr() as u64, 0, 0, 0, 0, 0]);
+        if let Some(seen) = errands::collect(by, tid) {
+            return seen;
+        }
+        waited += GLANCE;
+    }
+    errands::cancel(by, tid);
+    seen
 }
 
 /// Whether a tracee is about to announce a stop.

@@ -183,7 +183,7 @@ struct AllLocks<'a> {
     _handlers: Guard<'a, [sys::SigAction; signals::SIGNALS]>,
     _queue: Guard<'static, record::schedule::Queue>,
     _recorder: Guard<'static, Option<record::Recorder>>,
-    _tracees: ptrace::TraceesGuard,
+    _tracees: ptrace::Hold,
     _allocator: crate::memory::Hold,
 }
 
