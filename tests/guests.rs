@@ -430,6 +430,10 @@ guests! {
     thread_stop
     thread_tid
     thread_tls
+    trace_seize
+    trace_signals
+    trace_steps
+    trace_syscalls
 }
 
 macro_rules! chaotic_guests {

@@ -105,6 +105,11 @@ fn announce(context: &mut Context, stop: &Stop, shown: &Registers) {
     }
 }
 
+/// Whether the tracer wants a stop after every instruction.
+pub fn steps(context: &Context) -> bool {
+    context.traced.wants & (wants::STEP | wants::BLOCK) == wants::STEP
+}
+
 /// Stops if the tracer wants to at the instruction that comes next, unless it has done so.
 pub fn stops_at_breakpoint(context: &mut Context) -> bool {
     let pc = context.registers.rip;
