@@ -430,6 +430,11 @@ guests! {
     thread_stop
     thread_tid
     thread_tls
+    trace_attach
+    trace_events
+    trace_filter
+    trace_memory
+    trace_registers
     trace_seize
     trace_signals
     trace_steps
