@@ -90,7 +90,7 @@ int main(void) {
     puts("in a loop");
 
     child = start(sleeper);
-    usleep(20000);
+    wait_for_call(child, SYS_read);
     CHECK_EQ(ptrace(PTRACE_ATTACH, child, 0, 0), 0);
     CHECK_EQ(stop_of(child), SIGSTOP);
     struct user_regs_struct registers = registers_of(child);
@@ -100,7 +100,6 @@ int main(void) {
     changed.orig_rax = -1;
     changed.rax = 1;
     char byte = 7;
-    CHECK_EQ(ptrace(PTRACE_PEEKDATA, child, registers.rsi, 0) & 0, 0);
     long word = ptrace(PTRACE_PEEKDATA, child, registers.rsi, 0);
     CHECK_EQ(ptrace(PTRACE_POKEDATA, child, registers.rsi, (word & ~0xffL) | byte), 0);
     set_registers(child, &changed);

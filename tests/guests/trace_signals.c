@@ -71,21 +71,6 @@ static int next(pid_t child, int signal) {
     return stop_of(child);
 }
 
-// Waits until the child sleeps in a system call with this number.
-static void wait_for_call(pid_t child, int number) {
-    char path[64], line[256];
-    snprintf(path, sizeof path, "/proc/%d/syscall", child);
-    for (int tries = 0; tries < 20000; tries++) {
-        FILE *file = fopen(path, "r");
-        CHECK(file);
-        int found = fgets(line, sizeof line, file) && atoi(line) == number && line[0] != 'r';
-        fclose(file);
-        if (found) return;
-        usleep(500);
-    }
-    check_failed("no call %d: %s\n", number, line);
-}
-
 static void stays_stopped(pid_t child) {
     int status;
     usleep(20000);
