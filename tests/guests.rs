@@ -398,6 +398,7 @@ guests! {
     syscall_aio
     syscall_events
     syscall_files
+    syscall_io_uring
     syscall_sockets
     thread_atomics
     thread_cancel

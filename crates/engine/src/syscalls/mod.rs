@@ -179,10 +179,7 @@ fn call_unfiltered(context: &mut Context, number: u64, args: &Args) -> Outcome {
         c::__NR_getppid => supervision::getppid(args),
         // The kernel would write to memory and change rip behind the engine's back; libraries fall back.
         c::__NR_rseq => Errno::ENOSYS.into(),
-        // Rings that the kernel fills without a system call, mapped where it likes.
-        c::__NR_io_uring_setup | c::__NR_io_uring_enter | c::__NR_io_uring_register => {
-            Errno::ENOSYS.into()
-        }
+        c::__NR_io_uring_setup => memory::io_uring_setup(args),
         c::__NR_io_setup => memory::io_setup(args),
         c::__NR_io_destroy => memory::io_destroy(args),
         // Segments other than the flat ones would need the engine's GS.
