@@ -259,6 +259,7 @@ guests! {
     insn_flags
     insn_gather_fault
     insn_gs_threads
+    insn_local_segments
     insn_segments
     insn_sse
     insn_stack

@@ -8,7 +8,7 @@ use super::{Done, Stop, address_of, read_bytes, read_register, store, write_regi
 use crate::context::{Context, Gpr};
 use core::arch::global_asm;
 use core::arch::x86_64::__cpuid_count;
-use iced_x86::{Instruction, Mnemonic, OpKind};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 /// What a probe takes and leaves.
 #[repr(C)]
@@ -26,6 +26,8 @@ struct Probe {
 const TABLE_BYTES: usize = 10;
 
 const INVALID_OPCODE: u64 = 6;
+const NOT_PRESENT: u64 = 11;
+const STACK: u64 = 12;
 const CARRY: u64 = 1;
 const ZERO: u64 = 0x40;
 /// Carry, parity, adjust, zero, sign and overflow.
@@ -52,6 +54,14 @@ enum Ask {
     Sldt,
     Str,
     Smsw,
+    SetDs,
+    SetEs,
+    SetSs,
+    SetFs,
+    GetDs,
+    GetEs,
+    GetSs,
+    GetFs,
 }
 
 // rdi = which, rsi = the Probe. Returns 0, or the number of the trap that the instruction caused: the signal handler
@@ -121,6 +131,30 @@ global_asm!(
     "jmp 2f",
     ".balign 16",
     "smsw rax",
+    "jmp 2f",
+    ".balign 16",
+    "mov ds, ecx",
+    "jmp 2f",
+    ".balign 16",
+    "mov es, ecx",
+    "jmp 2f",
+    ".balign 16",
+    "mov ss, ecx",
+    "jmp 2f",
+    ".balign 16",
+    "mov fs, ecx",
+    "jmp 2f",
+    ".balign 16",
+    "mov eax, ds",
+    "jmp 2f",
+    ".balign 16",
+    "mov eax, es",
+    "jmp 2f",
+    ".balign 16",
+    "mov eax, ss",
+    "jmp 2f",
+    ".balign 16",
+    "mov eax, fs",
     ".globl retro_asm_probes_end",
     "retro_asm_probes_end:",
     "2:",
@@ -152,12 +186,47 @@ pub fn after_trap(pc: u64) -> Option<u64> {
 }
 
 fn probe(which: Ask, mut probe: Probe) -> Result<Probe, Stop> {
-    // SAFETY: the instruction reads the machine's state, and writes nothing but registers and the probe.
+    // A selector that is refused is the error.
+    let error = match which {
+        Ask::SetDs | Ask::SetEs | Ask::SetSs | Ask::SetFs => probe.rcx & 0xfffc,
+        _ => 0,
+    };
+    // SAFETY: the instruction reads the machine's state, and writes nothing but registers and the probe; the segments that
+    // it may load are the guest's.
     match unsafe { retro_asm_probe(which as u32, &mut probe) } {
         0 => Ok(probe),
         INVALID_OPCODE => Err(Stop::Undefined),
-        _ => Err(Stop::Protection(0)),
+        trap @ (NOT_PRESENT | STACK) => Err(Stop::Segment { trap, error }),
+        _ => Err(Stop::Protection(error)),
     }
+}
+
+/// Loads a segment register with the guest's own value.
+pub(super) fn load_segment(register: Register, selector: u16) -> Done {
+    let which = match register {
+        Register::DS => Ask::SetDs,
+        Register::ES => Ask::SetEs,
+        Register::SS => Ask::SetSs,
+        _ => Ask::SetFs,
+    };
+    probe(which, Probe { rcx: selector as u64, ..Probe::default() }).map(drop)
+}
+
+/// The selector in a segment register.
+pub(super) fn segment(register: Register) -> Result<u16, Stop> {
+    let which = match register {
+        Register::DS => Ask::GetDs,
+        Register::ES => Ask::GetEs,
+        Register::SS => Ask::GetSs,
+        _ => Ask::GetFs,
+    };
+    probe(which, Probe::default()).map(|answer| answer.rax as u16)
+}
+
+/// Whether data can be read through a selector, as the machine's tables are.
+pub(super) fn is_readable(selector: u16) -> Result<bool, Stop> {
+    let asked = Probe { rcx: selector as u64, ..Probe::default() };
+    probe(Ask::Verr, asked).map(|answer| answer.rflags & ZERO != 0)
 }
 
 /// Executes an instruction of this kind; `None` if it is of another.

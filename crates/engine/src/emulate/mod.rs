@@ -31,6 +31,8 @@ enum Stop {
     Store(u64),
     /// A general protection fault with this error code.
     Protection(u64),
+    /// A segment that is not present, or no stack, with this error code.
+    Segment { trap: u64, error: u64 },
     /// Not an instruction of this machine.
     Undefined,
 }
@@ -84,6 +86,7 @@ pub fn instruction(context: &mut Context) {
         Stop::Memory(address) => memory_fault(&decoded, address, 0),
         Stop::Store(address) => memory_fault(&decoded, address, Fault::WRITE),
         Stop::Protection(error) => Fault::protection(error),
+        Stop::Segment { trap, error } => Fault::segment(trap, error),
         Stop::Undefined => Fault::undefined(pc),
     };
     signals::deliver_fault(context, &fault.into());
@@ -152,10 +155,10 @@ fn execute(context: &mut Context, decoded: &Instruction) -> Done {
             Ok(())
         }
         Mnemonic::Mov | Mnemonic::Push | Mnemonic::Pop => segment::segment_move(context, decoded),
+        Mnemonic::Lfs | Mnemonic::Lgs | Mnemonic::Lss => segment::load_far(context, decoded),
         // `int 0x80` reaches the kernel's 32-bit entry; 64-bit programs get the fault of a gate they may
         // not use.
         Mnemonic::Int => Err(Stop::Protection(decoded.immediate8() as u64 * 8 + 2)),
-        Mnemonic::Lgs => segment::load_far_gs(context, decoded),
         _ => Err(Stop::Undefined),
     }
 }

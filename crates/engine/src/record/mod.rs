@@ -481,10 +481,14 @@ impl Events for Record {
         &self,
         context: &mut Context,
         before: &Registers,
-        _: Nondeterministic,
+        what: Nondeterministic,
         _: &Stats,
     ) {
-        let set = changed_registers(before, &context.registers);
+        let mut set = changed_registers(before, &context.registers);
+        if matches!(what, Nondeterministic::Segment | Nondeterministic::GuestGs) {
+            set.set(register::FS_BASE, context.guest_fs_base);
+            set.set(register::GS_BASE, context.guest_gs_base);
+        }
         with(|recorder| recorder.event(Event::Registers(set)));
     }
 }

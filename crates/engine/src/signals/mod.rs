@@ -219,6 +219,11 @@ impl Fault {
         Fault { signal: c::SIGSEGV, code: SI_KERNEL, address: 0, error, trap: 13 }
     }
 
+    /// A segment that is not there, or is no stack.
+    pub fn segment(trap: u64, error: u64) -> Fault {
+        Fault { signal: c::SIGBUS, code: SI_KERNEL, address: 0, error, trap }
+    }
+
     /// A stack address that cannot be.
     pub fn stack() -> Fault {
         Fault { signal: c::SIGBUS, code: SI_KERNEL, address: 0, error: 0, trap: 12 }

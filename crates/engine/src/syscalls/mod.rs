@@ -9,6 +9,7 @@ pub mod limits;
 pub mod memory;
 pub mod process;
 pub mod seccomp;
+pub mod segments;
 pub mod signal;
 pub mod supervision;
 pub mod user_dispatch;
@@ -182,8 +183,7 @@ fn call_unfiltered(context: &mut Context, number: u64, args: &Args) -> Outcome {
         c::__NR_io_uring_setup => memory::io_uring_setup(args),
         c::__NR_io_setup => memory::io_setup(args),
         c::__NR_io_destroy => memory::io_destroy(args),
-        // Segments other than the flat ones would need the engine's GS.
-        c::__NR_modify_ldt => Errno::ENOSYS.into(),
+        c::__NR_modify_ldt => segments::modify_ldt(args),
         c::__NR_map_shadow_stack => Errno::EOPNOTSUPP.into(),
 
         c::__NR_rt_sigaction => signal::sigaction(context, args).into(),

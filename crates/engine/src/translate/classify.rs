@@ -38,6 +38,10 @@ pub fn only_stores(guest: &Instruction) -> bool {
     !matches!(guest.mnemonic(), Mnemonic::Fnstenv | Mnemonic::Fnsave)
 }
 
+fn is_data_segment(register: Register) -> bool {
+    matches!(register, Register::DS | Register::ES | Register::SS | Register::FS)
+}
+
 /// Classifies an instruction.
 pub fn classify(guest: &Instruction) -> Class {
     use Nondeterministic as N;
@@ -78,7 +82,8 @@ pub fn classify(guest: &Instruction) -> Class {
         | Mnemonic::Sysret
         | Mnemonic::Sysretq
         | Mnemonic::Rsm => return Class::Plain,
-        Mnemonic::Rdgsbase | Mnemonic::Wrgsbase | Mnemonic::Lgs => return Class::Emulate,
+        Mnemonic::Rdgsbase | Mnemonic::Wrgsbase => return Class::Emulate,
+        Mnemonic::Lgs => return Class::Nondeterministic(N::GuestGs),
         // They store the address of the last x87 instruction, which is a cache address.
         Mnemonic::Fnstenv
         | Mnemonic::Fnsave
@@ -93,7 +98,13 @@ pub fn classify(guest: &Instruction) -> Class {
         Mnemonic::Mov | Mnemonic::Push | Mnemonic::Pop
             if (0..guest.op_count()).any(|i| guest.op_register(i) == Register::GS) =>
         {
-            return Class::Emulate;
+            return Class::Nondeterministic(N::GuestGs);
+        }
+        Mnemonic::Mov | Mnemonic::Push | Mnemonic::Pop | Mnemonic::Lfs | Mnemonic::Lss
+            if (0..guest.op_count()).any(|i| is_data_segment(guest.op_register(i)))
+                || matches!(guest.mnemonic(), Mnemonic::Lfs | Mnemonic::Lss) =>
+        {
+            return Class::Nondeterministic(N::Segment);
         }
         _ => {}
     }

@@ -26,7 +26,7 @@ pub mod operand;
 
 use crate::context::{Gpr, slot};
 use crate::entry::target;
-use crate::policy::{Nondeterministic, Policy};
+use crate::policy::Policy;
 use crate::record::weave::{self, Weaver};
 use crate::replay::weave::{Plan, Timekeeper};
 use alloc::vec::Vec;
@@ -448,7 +448,7 @@ impl Translator {
                 }
             }
             Class::Nondeterministic(what)
-                if !P::INTERCEPT_NONDETERMINISTIC && what != Nondeterministic::Cpuid =>
+                if !P::INTERCEPT_NONDETERMINISTIC && !what.is_always_emulated() =>
             {
                 let offsets = self.offsets[index];
                 if operand::is_position_independent(guest) {
