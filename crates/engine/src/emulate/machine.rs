@@ -6,6 +6,7 @@
 
 use super::{Done, Stop, address_of, read_bytes, read_register, store, write_register};
 use crate::context::{Context, Gpr};
+use crate::translate::operand::gpr_of;
 use core::arch::global_asm;
 use core::arch::x86_64::__cpuid_count;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
@@ -52,8 +53,14 @@ enum Ask {
     Sgdt,
     Sidt,
     Sldt,
+    Sldt32,
+    Sldt16,
     Str,
+    Str32,
+    Str16,
     Smsw,
+    Smsw32,
+    Smsw16,
     SetDs,
     SetEs,
     SetSs,
@@ -127,10 +134,28 @@ global_asm!(
     "sldt rax",
     "jmp 2f",
     ".balign 16",
+    "sldt eax",
+    "jmp 2f",
+    ".balign 16",
+    "sldt ax",
+    "jmp 2f",
+    ".balign 16",
     "str rax",
     "jmp 2f",
     ".balign 16",
+    "str eax",
+    "jmp 2f",
+    ".balign 16",
+    "str ax",
+    "jmp 2f",
+    ".balign 16",
     "smsw rax",
+    "jmp 2f",
+    ".balign 16",
+    "smsw eax",
+    "jmp 2f",
+    ".balign 16",
+    "smsw ax",
     "jmp 2f",
     ".balign 16",
     "mov ds, ecx",
@@ -247,9 +272,9 @@ pub(super) fn execute(context: &mut Context, decoded: &Instruction) -> Option<Do
         Mnemonic::Verw => descriptor(context, decoded, Ask::Verw),
         Mnemonic::Sgdt => table(context, decoded, Ask::Sgdt),
         Mnemonic::Sidt => table(context, decoded, Ask::Sidt),
-        Mnemonic::Sldt => value(context, decoded, Ask::Sldt),
-        Mnemonic::Str => value(context, decoded, Ask::Str),
-        Mnemonic::Smsw => value(context, decoded, Ask::Smsw),
+        Mnemonic::Sldt => status(context, decoded, [Ask::Sldt, Ask::Sldt32, Ask::Sldt16]),
+        Mnemonic::Str => status(context, decoded, [Ask::Str, Ask::Str32, Ask::Str16]),
+        Mnemonic::Smsw => status(context, decoded, [Ask::Smsw, Ask::Smsw32, Ask::Smsw16]),
         Mnemonic::Tpause | Mnemonic::Umwait => pause(context),
         _ => return None,
     })
@@ -295,13 +320,30 @@ fn counters(context: &mut Context, which: Ask) -> Done {
     Ok(())
 }
 
-/// One number, to a register or, 16 bits of it, to memory.
+/// One number, to a register.
 fn value(context: &mut Context, decoded: &Instruction, which: Ask) -> Done {
     let answer = probe(which, Probe::default())?.rax;
+    write_register(context, decoded.op0_register(), answer);
+    Ok(())
+}
+
+/// A number to memory, 16 bits of it, or to a register. What is left of the register's upper bits depends on whether the
+/// processor or the kernel in its stead answers, and in which of three sizes it is asked.
+fn status(context: &mut Context, decoded: &Instruction, [wide, middle, narrow]: [Ask; 3]) -> Done {
     if decoded.op0_kind() == OpKind::Memory {
+        let answer = probe(wide, Probe::default())?.rax;
         return store(address_of(context, decoded, 0), &(answer as u16).to_le_bytes());
     }
-    write_register(context, decoded.op0_register(), answer);
+    let register = decoded.op0_register();
+    let which = match register.size() {
+        8 => wide,
+        4 => middle,
+        _ => narrow,
+    };
+    let whole = gpr_of(register);
+    let asked = Probe { rax: context.registers.get(whole), ..Probe::default() };
+    let answer = probe(which, asked)?;
+    context.registers.set(whole, answer.rax);
     Ok(())
 }
 
