@@ -9,16 +9,13 @@ use crate::guest_memory as guest;
 use crate::lock::{Guard, Lock};
 use crate::maps::{AddressSpace, Backing, Mapping};
 use crate::policy::{Count, Events, Policy, Run};
+use crate::ptrace;
 use crate::record::{self, Record};
 use crate::replay::{self, Replay};
-use crate::ptrace;
-use crate::signals::{
-    self, Fault, PENDING_DEADLINE, PENDING_KICK, PENDING_SIGNAL, PENDING_STOP,
-};
+use crate::signals::{self, Fault, PENDING_DEADLINE, PENDING_KICK, PENDING_SIGNAL, PENDING_STOP};
 use crate::{emulate, sys, syscalls, threads};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicPtr, Ordering};
-use iced_x86::Decoder;
 use linux_raw_sys::general as c;
 use retro_abi::config;
 use retro_abi::layout::PAGE;
@@ -218,8 +215,7 @@ fn dispatch(context: &mut Context) {
         count_exit(fixed.stats, kind);
     }
     // The trap flag takes effect after an instruction, except that `syscall` masks it. A tracer's step does not.
-    let (stepped, stops) =
-        (context.traced.wants & ptrace::wants::STEP != 0, context.traced.stops);
+    let (stepped, stops) = (context.traced.wants & ptrace::wants::STEP != 0, context.traced.stops);
     let by_machine = core::mem::take(&mut context.trap_armed);
     let by_exit = core::mem::take(&mut context.step_by_exit);
     let trapped = (by_machine || by_exit)
@@ -253,7 +249,7 @@ fn dispatch(context: &mut Context) {
         from = From::Anywhere;
         // A stop at a system call ends the step, whatever comes next.
         let over = stepped && context.traced.stops != stops;
-        if !over && !(stepped && within_block(context)) {
+        if !(over || stepped && ptrace::steps::within_block(context)) {
             let trap = signals::Fault::step(context.registers.rip);
             context.traced.debug_status = ptrace::DEBUG_STEP;
             signals::deliver_fault(context, &trap.into());
@@ -261,27 +257,6 @@ fn dispatch(context: &mut Context) {
         }
     }
     resume(context, from);
-}
-
-/// Whether a string instruction with a repeat prefix, or anything that begins like one, stands at an address.
-fn is_repeated(pc: u64) -> bool {
-    const PREFIXES: [u8; 11] = [0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x66, 0x67, 0xf0, 0xf2, 0xf3];
-    let mut bytes = [0u8; 15];
-    let len = guest::read_partial(pc, &mut bytes);
-    let prefixes = bytes[..len].iter().take_while(|b| PREFIXES.contains(b));
-    prefixes.into_iter().any(|b| matches!(b, 0xf2 | 0xf3))
-}
-
-/// Whether a tracer that goes from branch to branch has not come to one: the instruction was followed by the next.
-fn within_block(context: &Context) -> bool {
-    if context.guest_trap_flag || context.traced.wants & ptrace::wants::BLOCK == 0 {
-        return false;
-    }
-    let mut bytes = [0u8; 15];
-    let len = guest::read_partial(context.stepped_pc, &mut bytes);
-    let options = crate::translate::decoder_options();
-    let decoded = Decoder::with_ip(64, &bytes[..len], context.stepped_pc, options).decode();
-    context.registers.rip == decoded.next_ip()
 }
 
 /// How the guest got to where it continues: decides which table learns the way.
@@ -373,7 +348,8 @@ fn resume(context: &mut Context, mut from: From) {
         match enter_at(context, pc, from) {
             Ok(address) => {
                 // A tracer's step is over when its block is left, but a repeated instruction steps once a time.
-                let by_machine = steps && (context.guest_trap_flag || is_repeated(pc));
+                let by_machine =
+                    steps && (context.guest_trap_flag || ptrace::steps::is_repeated(pc));
                 if by_machine {
                     // The machine steps, the handler decides when the guest has.
                     context.trap_armed = true;

@@ -26,7 +26,8 @@ pub(super) fn segment_move(context: &mut Context, decoded: &Instruction) -> Done
     let register = segment_of(decoded);
     match decoded.mnemonic() {
         Mnemonic::Push => {
-            let bytes = if matches!(decoded.code(), Code::Pushw_GS | Code::Pushw_FS) { 2u64 } else { 8 };
+            let bytes =
+                if matches!(decoded.code(), Code::Pushw_GS | Code::Pushw_FS) { 2u64 } else { 8 };
             let selector = get(context, register)? as u64;
             let sp = context.registers.get(Gpr::Rsp).wrapping_sub(bytes);
             store(sp, &selector.to_le_bytes()[..bytes as usize])?;

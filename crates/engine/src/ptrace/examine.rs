@@ -88,9 +88,7 @@ impl Stopped<'_> {
         let tid = self.tracee.tid;
         let (signal, event) = (self.status & 0x7f, event_of(self.status));
         let fresh = event == event::EXEC
-            || event == 0
-                && signal == c::SIGTRAP
-                && self.registers.rip == super::entry_point();
+            || event == 0 && signal == c::SIGTRAP && self.registers.rip == super::entry_point();
         if fresh {
             self.tracee.engine = None;
         }

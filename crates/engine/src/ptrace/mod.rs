@@ -47,16 +47,17 @@ mod memory;
 mod registers;
 mod remote;
 mod requests;
-mod tracees;
+pub mod steps;
 pub mod tracee;
+mod tracees;
 mod waits;
 
 use crate::signals::SigInfo;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+pub use errands::run as run_errands;
 pub use memory::{apply_changes, tell as memory_written, written_through};
 pub use requests::ptrace;
-pub use errands::run as run_errands;
 pub use waits::{wait4, waitid};
 
 /// What a tracer knows, held still.

@@ -154,9 +154,8 @@ pub fn write(tid: i32, address: u64, bytes: &[u8]) -> Result<()> {
 pub unsafe fn read_value<T: Copy>(tid: i32, address: u64) -> Result<T> {
     let mut value = core::mem::MaybeUninit::<T>::zeroed();
     // SAFETY: the bytes of the value, all of them.
-    let bytes = unsafe {
-        core::slice::from_raw_parts_mut(value.as_mut_ptr().cast::<u8>(), size_of::<T>())
-    };
+    let bytes =
+        unsafe { core::slice::from_raw_parts_mut(value.as_mut_ptr().cast::<u8>(), size_of::<T>()) };
     read(tid, address, bytes)?;
     // SAFETY: zeroed and then filled; the caller vouches for any contents.
     Ok(unsafe { value.assume_init() })
@@ -189,7 +188,9 @@ pub fn process_and_parent(tid: i32) -> Option<(i32, i32)> {
 /// Whether a process runs in this very engine: its executable is the same file, or has the same contents.
 pub fn is_engine(tid: i32) -> bool {
     let path = alloc::format!("/proc/{tid}/exe\0");
-    let Ok(theirs) = sys::open(path.as_bytes(), c::O_RDONLY | c::O_CLOEXEC, 0) else { return false };
+    let Ok(theirs) = sys::open(path.as_bytes(), c::O_RDONLY | c::O_CLOEXEC, 0) else {
+        return false;
+    };
     let own = sys::open(b"/proc/self/exe\0", c::O_RDONLY | c::O_CLOEXEC, 0);
     let same = own.and_then(|own| {
         let same = same_file(own, theirs);

@@ -3,7 +3,7 @@
 use super::registers::RemoteContext;
 use super::remote::{self, NO_SUCH, REGISTERS, UserRegisters};
 use super::tracees::{self, DEBUG_REGISTERS, State, Tracee};
-use super::{Traced, changed, event, memory, wants, waits};
+use super::{Traced, changed, event, memory, waits, wants};
 use crate::context::Context;
 use crate::guest_memory as guest;
 use crate::signals::{SIGNALS, SigInfo, set_of};
@@ -260,9 +260,7 @@ impl Request<'_> {
                 self.context.set_traced(&traced).map(|()| 0)
             }
             p::PTRACE_GETSIGMASK | p::PTRACE_SETSIGMASK => self.signal_mask(request),
-            p::PTRACE_GETEVENTMSG => {
-                guest::write_u64(self.data(), self.tracee.message).map(|()| 0)
-            }
+            p::PTRACE_GETEVENTMSG => guest::write_u64(self.data(), self.tracee.message).map(|()| 0),
             p::PTRACE_SETOPTIONS | p::PTRACE_OLDSETOPTIONS => self.set_options(),
             p::PTRACE_GET_SYSCALL_INFO => self.syscall_info(),
             p::PTRACE_LISTEN => self.listen(),

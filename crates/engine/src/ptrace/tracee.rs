@@ -263,8 +263,7 @@ pub fn enter_syscall(context: &mut Context, number: u64) -> Wanted {
     let mut outcome = NO_OUTCOME;
     if wanted & (wants::SYSCALLS | wants::EMULATION) != 0 {
         context.traced.message = MESSAGE_ENTRY;
-        let stop =
-            Stop::notice(syscall_status(&context.traced), p::PTRACE_SYSCALL_INFO_ENTRY);
+        let stop = Stop::notice(syscall_status(&context.traced), p::PTRACE_SYSCALL_INFO_ENTRY);
         outcome = stop_before_call(context, &stop);
     }
     wanted_call(context, outcome, wanted & wants::EMULATION != 0)

@@ -15,9 +15,7 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::auxvec::AT_PHDR;
 use linux_raw_sys::general as c;
-use retro_abi::layout::{
-    GUEST_END, GUEST_LIMIT, ISLAND_END, ISLAND_START, PAGE, SHADOW_DISTANCE,
-};
+use retro_abi::layout::{GUEST_END, GUEST_LIMIT, ISLAND_END, ISLAND_START, PAGE, SHADOW_DISTANCE};
 
 const PATH_MAX: usize = 4096;
 

@@ -67,7 +67,8 @@ const CALL_BYTES: u32 = 64;
 impl Call {
     /// The word at an offset of the kernel's structure.
     fn word(&self, offset: u32) -> u32 {
-        let half = |value: u64| if offset % 8 == 0 { value as u32 } else { (value >> 32) as u32 };
+        let half =
+            |value: u64| if offset.is_multiple_of(8) { value as u32 } else { (value >> 32) as u32 };
         match offset {
             0 => self.number as u32,
             4 => ARCHITECTURE,
@@ -223,7 +224,8 @@ mod tests {
 
     #[test]
     fn every_word_of_the_call() {
-        let word = |offset| run(&[statement(op::LOAD, offset), statement(op::RETURN_A, 0)], &call(9));
+        let word =
+            |offset| run(&[statement(op::LOAD, offset), statement(op::RETURN_A, 0)], &call(9));
         assert_eq!(word(0), 9);
         assert_eq!(word(4), ARCHITECTURE);
         assert_eq!((word(8), word(12)), (0x5678_9abc, 0x1234));
@@ -237,15 +239,15 @@ mod tests {
         let program = [
             statement(op::LOAD_VALUE, 12),
             statement(op::TO_X, 0),
-            statement(0x04, 30),                // a += 30
-            statement(0x3c, 0),                 // a /= x
-            statement(op::STORE, 3),            // 3
-            statement(op::LOAD_X_SCRATCH, 3),   // x = 3
-            statement(op::LOAD_LENGTH, 0),      // a = 64
-            statement(0x1c, 0),                 // a -= x
-            statement(0x64, 1),                 // a <<= 1
-            statement(0xa4, 0xf),               // a ^= 15
-            jump(0x45, 0x10, 0, 1),             // if a & 0x10
+            statement(0x04, 30),              // a += 30
+            statement(0x3c, 0),               // a /= x
+            statement(op::STORE, 3),          // 3
+            statement(op::LOAD_X_SCRATCH, 3), // x = 3
+            statement(op::LOAD_LENGTH, 0),    // a = 64
+            statement(0x1c, 0),               // a -= x
+            statement(0x64, 1),               // a <<= 1
+            statement(0xa4, 0xf),             // a ^= 15
+            jump(0x45, 0x10, 0, 1),           // if a & 0x10
             statement(op::RETURN_A, 0),
             statement(op::RETURN, KILL),
         ];
