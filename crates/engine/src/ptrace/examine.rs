@@ -113,6 +113,9 @@ impl Stopped<'_> {
         if traced.on == 0 {
             traced.on = 1;
             traced.wants = 0;
+            if self.tracee.seized {
+                self.ask_for_exec();
+            }
         }
         traced.options = self.tracee.options;
         traced.seized = self.tracee.seized as u32;
@@ -287,6 +290,13 @@ impl Stopped<'_> {
         let known = tracees::find(child).unwrap_or_else(|| Tracee::new(child, self.tracee.by));
         let Tracee { seized, options, engine, .. } = *self.tracee;
         tracees::put(Tracee { seized, options, engine, ..known });
+    }
+
+    /// Makes the kernel tell of every program that is executed, whose engine must be told of its tracer. Without being
+    /// seized it does so by a signal.
+    fn ask_for_exec(&self) {
+        let options = self.tracee.options | p::PTRACE_O_TRACEEXEC;
+        let _ = remote::ptrace(p::PTRACE_SETOPTIONS, self.tracee.tid, 0, options as u64);
     }
 
     /// A new program stands before the first instruction of its engine.

@@ -125,17 +125,12 @@ fn attach(args: &Args) -> Outcome {
     outcome
 }
 
+/// Seizes a thread at once: it may be about to stop. Then one hidden stop tells its engine.
 fn seize(args: &Args) -> Outcome {
-    let tid = args[1] as i32;
-    let engine = remote::is_engine(tid);
-    let mut changed = *args;
-    if engine && args[3] & !(p::PTRACE_O_MASK as u64) == 0 {
-        // The kernel is to tell of every program that is executed: its engine must be told of its tracer.
-        changed[3] |= p::PTRACE_O_TRACEEXEC as u64;
-    }
-    let outcome = pass(c::__NR_ptrace, &changed);
+    let outcome = pass(c::__NR_ptrace, args);
     if succeeded(outcome) {
-        let options = args[3] as u32;
+        let (tid, options) = (args[1] as i32, args[3] as u32);
+        let engine = remote::is_engine(tid);
         let fresh = Tracee::new(tid, sys::gettid());
         let tracee =
             Tracee { seized: true, options, engine: Some(engine), silent: engine, ..fresh };

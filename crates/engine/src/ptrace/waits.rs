@@ -109,7 +109,8 @@ impl Wait {
         } else {
             (self.args[2], self.args[4])
         };
-        let written = if status_at == 0 {
+        // `wait4` says nothing of nobody; `waitid` says that there is nobody.
+        let written = if status_at == 0 || tid == 0 && self.is_wait4() {
             Ok(())
         } else if self.is_wait4() {
             guest::write(status_at, &self.status.to_le_bytes())
