@@ -403,6 +403,12 @@ pub fn tgkill(pid: i32, tid: i32, signal: u32) {
     let _ = call!(__NR_tgkill, pid as i64, tid as i64, signal);
 }
 
+/// Whether a thread exists, as far as this process may know.
+pub fn thread_exists(pid: i32, tid: i32) -> bool {
+    const NO_SUCH_PROCESS: Errno = Errno(linux_raw_sys::errno::ESRCH as i32);
+    call!(__NR_tgkill, pid as i64, tid as i64, 0) != Err(NO_SUCH_PROCESS)
+}
+
 /// Nanoseconds of the monotonic clock.
 pub fn monotonic_nanoseconds() -> u64 {
     let mut time = [0u64; 2];

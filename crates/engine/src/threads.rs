@@ -31,6 +31,16 @@ const SIGNAL_STACK: u64 = 64 << 10;
 const THREAD_MEMORY: u64 =
     PAGE + ENGINE_STACK + SIGNAL_STACK + BRANCH_TABLE_BYTES as u64 + CONTEXT_AREA as u64;
 
+/// States of a context.
+pub mod in_use {
+    /// Nobody's.
+    pub const FREE: u32 = 0;
+    /// A thread's.
+    pub const TAKEN: u32 = 1;
+    /// That of a thread which its tracer watches ending: free when that thread is no more.
+    pub const ENDING: u32 = 2;
+}
+
 /// What the thread list knows about a thread; the last part of a context.
 #[repr(C)]
 pub struct ThreadState {
@@ -54,6 +64,20 @@ pub struct ThreadState {
     pub filters: Filters,
 }
 
+impl ThreadState {
+    fn is_free(&self) -> bool {
+        match self.in_use.load(Ordering::Acquire) {
+            in_use::FREE => true,
+            in_use::ENDING => {
+                let (pid, tid) =
+                    (self.pid.load(Ordering::Relaxed), self.tid.load(Ordering::Relaxed));
+                !sys::thread_exists(pid, tid)
+            }
+            _ => false,
+        }
+    }
+}
+
 struct ContextPointer(*mut Context);
 // SAFETY: contexts live for ever; other threads touch only their atomics.
 unsafe impl Send for ContextPointer {}
@@ -71,11 +95,8 @@ pub fn set_template_offset(offset: u64) {
 /// Finds or makes a context, not yet running: all of its state is initial but the stacks.
 pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut Context> {
     let mut threads = THREADS.lock();
-    // SAFETY: contexts live for ever; `in_use` is atomic.
-    let free = threads
-        .iter()
-        .find(|t| unsafe { (*t.0).thread.in_use.load(Ordering::Acquire) } == 0)
-        .map(|t| t.0);
+    // SAFETY: contexts live for ever; what is looked at is atomic.
+    let free = threads.iter().find(|t| unsafe { &(*t.0).thread }.is_free()).map(|t| t.0);
     if let Some(context) = free {
         // SAFETY: a free context belongs to whoever holds the list's lock.
         let context = unsafe { &mut *context };

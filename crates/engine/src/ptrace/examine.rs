@@ -312,6 +312,10 @@ impl Stopped<'_> {
         }
         let at = |offset: usize| &raw const STARTS_TRACED as u64 + offset as u64;
         let tid = self.tracee.tid;
+        if event == event::EXEC && self.tracee.message != tid as u64 {
+            // Another thread has executed the program, and has this one's number now.
+            tracees::remove(self.tracee.message as i32);
+        }
         let previous = self.tracee.wants & (wants::SYSCALLS | wants::EMULATION);
         // After the event the tracer may want to hear of the end of the call, too.
         if bits & started::EVENT != 0 || previous & wants::SYSCALLS != 0 {

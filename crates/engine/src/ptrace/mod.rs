@@ -58,7 +58,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub use errands::run as run_errands;
 pub use memory::{apply_changes, tell as memory_written, written_through};
 pub use requests::ptrace;
-pub use waits::{wait4, waitid};
+pub use waits::{correct_notice, wait4, waitid};
 
 /// What a tracer knows, held still.
 pub struct Hold(

@@ -461,7 +461,6 @@ impl Request<'_> {
         self.context.set_traced(&traced)?;
         self.tracee.state = State::Running;
         self.tracee.wants = wants;
-        self.tracee.coming = wants & wants::STEP != 0;
         tracees::put(self.tracee);
         remote::go_on(self.tracee.tid, 0).map(|()| 0)
     }

@@ -421,9 +421,16 @@ pub fn before_fork(context: &mut Context) -> Traced {
 
 /// After it, in the original. What the tracer's engine has left there meanwhile counts.
 pub fn after_fork(context: &mut Context, before: Traced) {
-    let Traced { deferred, message, .. } = context.traced;
-    context.traced = Traced { deferred, message, ..before };
-    if deferred == 0 {
-        context.traced.message = before.message;
+    let now = context.traced;
+    context.traced = Traced {
+        deferred: now.deferred,
+        message: if now.deferred != 0 { now.message } else { before.message },
+        asked: now.asked,
+        asked_info: now.asked_info,
+        ..before
+    };
+    if now.on != 0 {
+        let Traced { on, options, seized, .. } = now;
+        context.traced = Traced { on, options, seized, ..context.traced };
     }
 }

@@ -190,12 +190,17 @@ impl Wait {
                     Seen::Hidden => {}
                 },
                 Told::Nobody if returns_at_once => {
-                    if waited >= PATIENCE || !somebody_comes(me) {
+                    if !somebody_comes(me) {
+                        return self.deliver(0);
+                    }
+                    if waited >= PATIENCE {
+                        expect_nobody(me);
                         return self.deliver(0);
                     }
                     waited += GLANCE;
-                    if let Some(outcome) = nap(context, GLANCE) {
-                        return outcome;
+                    if nap(context, GLANCE).is_some() {
+                        // As if the signal had come before the call.
+                        return Outcome::Restart;
                     }
                 }
                 Told::Nobody => {
@@ -265,6 +270,13 @@ fn somebody_comes(me: i32) -> bool {
     tracees::any() && tracees::all().iter().any(|t| t.by == me && t.coming)
 }
 
+/// Whoever has not come by now may take any time.
+fn expect_nobody(me: i32) {
+    for tracee in tracees::all().iter_mut().filter(|t| t.by == me) {
+        tracee.coming = false;
+    }
+}
+
 /// Sleeps for some nanoseconds; what the guest's call comes to if a signal arrives.
 fn nap(context: &mut Context, nanoseconds: u64) -> Option<Outcome> {
     let time = [0, nanoseconds];
@@ -325,6 +337,19 @@ pub fn look_patiently(tid: i32) {
         }
         sys::nanosleep(GLANCE);
         waited += GLANCE;
+    }
+    expect_nobody(sys::gettid());
+}
+
+/// A SIGCHLD about a tracee's stop: the kernel knows it as an announcement's SIGTRAP.
+pub fn correct_notice(info: &mut SigInfo) {
+    if !tracees::any() {
+        return;
+    }
+    let tid = info.pid();
+    look(tid);
+    if let Some(tracee) = tracees::find(tid).filter(|t| matches!(t.state, State::Announced(_))) {
+        info.set_status(tracee.status & 0x7f);
     }
 }
 

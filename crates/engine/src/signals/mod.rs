@@ -619,6 +619,9 @@ fn deliver(context: &mut Context, arrived: &Arrived, synchronous: bool) {
         // The address of the call: the guest's, not the engine's.
         arrived.info.set_address(context.registers.rip);
     }
+    if signal == c::SIGCHLD && arrived.info.code() == c::CLD_TRAPPED as i32 {
+        crate::ptrace::correct_notice(&mut arrived.info);
+    }
     record::signal(context, &arrived, synchronous, action.handler);
     let before = context.registers;
     let pushed = frame::push(context, &arrived, &action);

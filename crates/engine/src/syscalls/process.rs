@@ -19,6 +19,7 @@ use crate::sys::{self, Errno, Result};
 use crate::{entry, threads};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering};
 use linux_raw_sys::general as c;
 use retro_abi::config::{Config, Policy};
 
@@ -164,7 +165,7 @@ fn share_memory(
             record::schedule::forget(child as u64);
         }
         // SAFETY: no thread was made, so the context is still this thread's to free.
-        unsafe { (*child).thread.in_use.store(0, core::sync::atomic::Ordering::Release) };
+        unsafe { (*child).thread.in_use.store(0, Ordering::Release) };
     } else if watched {
         if !has(c::CLONE_THREAD) {
             record::process::forked(value as u32, None);
@@ -247,7 +248,13 @@ pub fn exit(context: &mut Context, code: u64) -> ! {
     record::process::end_thread(context, code);
     sys::set_signal_mask(ALL_SIGNALS);
     let context = if record::watching() { record::schedule::leave(context) } else { context };
-    let state = &raw const context.thread.in_use;
+    static NOBODY: AtomicU32 = AtomicU32::new(0);
+    let mut state = &raw const context.thread.in_use;
+    if context.traced.on != 0 {
+        // A tracer may look at the context when the thread is about to end.
+        context.thread.in_use.store(threads::in_use::ENDING, Ordering::Release);
+        state = &raw const NOBODY;
+    }
     // SAFETY: all signals are blocked.
     unsafe { entry::thread_exit(code, state) }
 }
