@@ -262,9 +262,11 @@ guests! {
     insn_cmpxchg
     insn_cpuid
     insn_crypto
+    insn_descriptors
     insn_flags
     insn_gather_fault
     insn_gs_threads
+    insn_local_segments
     insn_segments
     insn_sse
     insn_stack
@@ -272,6 +274,7 @@ guests! {
     insn_strings
     insn_strings_model
     insn_time
+    insn_time_denied
     insn_x87
     insn_x87_intervals
     insn_x87_pointer
@@ -302,6 +305,7 @@ guests! {
     memory_shared
     memory_stack_limit
     memory_write_barrier
+    process_attributes
     process_big_arguments
     process_clone3
     process_clone_signal
@@ -316,13 +320,16 @@ guests! {
     process_high_descriptors
     process_identity
     process_low_descriptors
+    process_namespace_init
     process_orphan
     process_pipeline
     process_proc_child
     process_script
     process_seccomp
+    process_seccomp_everything
     process_spawn
     process_system
+    process_user_dispatch
     process_vfork
     process_wait
     signal_across_exec
@@ -403,6 +410,7 @@ guests! {
     syscall_aio
     syscall_events
     syscall_files
+    syscall_io_uring
     syscall_sockets
     thread_atomics
     thread_cancel
@@ -435,6 +443,15 @@ guests! {
     thread_stop
     thread_tid
     thread_tls
+    trace_attach
+    trace_events
+    trace_filter
+    trace_memory
+    trace_registers
+    trace_seize
+    trace_signals
+    trace_steps
+    trace_syscalls
 }
 
 macro_rules! chaotic_guests {

@@ -46,6 +46,7 @@ scripts! {
     compress
     coreutils
     dash
+    debugger
     gcc
     git
     go
@@ -69,6 +70,7 @@ scripts! {
     sqlite
     static_glibc
     static_musl
+    strace
     tar
     text_tools
     tools

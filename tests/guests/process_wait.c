@@ -19,11 +19,19 @@ int main(void) {
         _exit(9);
     }
     close(ends[0]);
-    CHECK_EQ(waitpid(child, &status, WNOHANG), 0);
+    status = 0x5555;
+    struct rusage usage;
+    memset(&usage, 1, sizeof usage);
+    CHECK_EQ(wait4(child, &status, WNOHANG, &usage), 0);
+    CHECK(status == 0x5555 && usage.ru_nswap == 0x101010101010101);
     siginfo_t info;
     memset(&info, 1, sizeof info);
     CHECK_EQ(waitid(P_PID, child, &info, WEXITED | WNOHANG), 0);
-    CHECK_EQ(info.si_pid, 0);
+    CHECK(info.si_pid == 0 && info.si_signo == 0 && info.si_status == 0);
+    memset(&info, 1, sizeof info);
+    CHECK_FAILS(waitid(P_PID, getpid(), &info, WEXITED), ECHILD);
+    CHECK_FAILS(waitid(P_PID, child, &info, 0), EINVAL);
+    CHECK_FAILS(waitpid(child, (int *)8, WNOHANG | 0x10000), EINVAL);
     int descriptor = (int)syscall(SYS_pidfd_open, child, 0);
     CHECK(descriptor >= 0);
     struct pollfd entry = {.fd = descriptor, .events = POLLIN};
@@ -34,7 +42,6 @@ int main(void) {
     CHECK_EQ(info.si_pid, child);
     CHECK_EQ(info.si_status, 9);
     CHECK_EQ(info.si_code, CLD_EXITED);
-    struct rusage usage;
     CHECK_EQ(wait4(child, &status, 0, &usage), child);
     CHECK_EQ(WEXITSTATUS(status), 9);
     CHECK_FAILS(waitpid(child, &status, 0), ECHILD);

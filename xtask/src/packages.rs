@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use crate::process::{command, is_installed, output, run};
 
 /// What links the engine and the guests, then the programs that tests run under `retro`.
-const PACKAGES: [&str; 35] = [
+const PACKAGES: [&str; 36] = [
     "binutils",
     "gcc",
     "g++",
@@ -37,6 +37,7 @@ const PACKAGES: [&str; 35] = [
     "python3",
     "redis-server",
     "sqlite3",
+    "strace",
     "tar",
     "tcl",
     "xz-utils",

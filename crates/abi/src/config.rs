@@ -43,8 +43,25 @@ pub struct Config<'a> {
     /// The signals that the program has blocked, if that is not what the engine itself inherits: while one
     /// engine executes the next, everything is blocked.
     pub signal_mask: Option<u64>,
+    /// Who stands in for the program, if somebody does.
+    pub supervised: Option<Supervised>,
+    /// A descriptor of the program's system-call filters.
+    pub filters: Option<i32>,
     /// The file name given to `execve`.
     pub path: &'a [u8],
+}
+
+/// A process of `retro` between the program and whoever started it: the program should not notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Supervised {
+    /// The supervised process; 0 for the one that is told of it first.
+    pub process: i32,
+    /// Its parent, which kills it when it ends itself.
+    pub supervisor: i32,
+    /// The supervisor's own parent.
+    pub parent: i32,
+    /// The signal that the program believes it gets when its parent ends; 0 for none.
+    pub death_signal: i32,
 }
 
 /// A file that another process keeps open: the guest itself has no descriptor of it to stumble over.
@@ -82,6 +99,8 @@ impl<'a> Config<'a> {
             exe_fd: None,
             cache_kib: None,
             signal_mask: None,
+            supervised: None,
+            filters: None,
             path,
         }
     }
@@ -120,7 +139,18 @@ impl<'a> Config<'a> {
                     });
                 }
                 b"exe" => config.exe_fd = Some(number(value)?),
+                b"filters" => config.filters = Some(number(value)?),
                 b"mask" => config.signal_mask = Some(number(value)?),
+                b"supervised" => {
+                    let mut parts = value.split(|&b| b == b'/');
+                    let mut next = || number(parts.next().ok_or(BadConfig)?);
+                    config.supervised = Some(Supervised {
+                        process: next()?,
+                        supervisor: next()?,
+                        parent: next()?,
+                        death_signal: next()?,
+                    });
+                }
                 b"cache" => config.cache_kib = Some(number(value)?),
                 _ => return Err(BadConfig),
             }
@@ -155,6 +185,12 @@ impl<'a> Config<'a> {
         }
         if let Some(mask) = self.signal_mask {
             write!(out, "mask={mask};")?;
+        }
+        if let Some(Supervised { process, supervisor, parent, death_signal }) = self.supervised {
+            write!(out, "supervised={process}/{supervisor}/{parent}/{death_signal};")?;
+        }
+        if let Some(fd) = self.filters {
+            write!(out, "filters={fd};")?;
         }
         out.write_str("path=")
     }
@@ -200,6 +236,8 @@ mod tests {
             ..plain
         });
         check(Config { cache_kib: Some(512), signal_mask: Some(u64::MAX), ..plain });
+        let supervised = Supervised { process: 0, supervisor: 20, parent: 10, death_signal: 15 };
+        check(Config { supervised: Some(supervised), filters: Some(701), ..plain });
         check(Config { path: b"odd;path=x", ..plain });
         check(Config { path: b"", ..plain });
     }
@@ -214,6 +252,7 @@ mod tests {
             "stats=7;path=y",
             "stats=7/;path=y",
             "colour=1;path=z",
+            "supervised=1/2/3;path=y",
             "stats=1",
         ] {
             assert_eq!(Config::parse(bad.as_bytes()), Err(BadConfig), "{bad}");

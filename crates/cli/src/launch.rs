@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::fcntl::AtFlags;
 use nix::unistd::execveat;
-use retro_abi::config::{Config, Policy, SharedFile};
+use retro_abi::config::{Config, Policy, SharedFile, Supervised};
 
 /// A program that is ready to be started under the engine.
 #[derive(Debug)]
@@ -41,13 +41,19 @@ impl Launch {
     }
 
     /// Executes the engine in this process. Returns only if that fails. `shared` is what the policy
-    /// writes to, if anything: counters or the recorder's memory.
-    pub fn execute(&self, policy: Policy, shared: Option<SharedFile>) -> Result<Infallible> {
+    /// writes to, if anything: counters or the recorder's memory. `supervised` is who stands in for the guest.
+    pub fn execute(
+        &self,
+        policy: Policy,
+        shared: Option<SharedFile>,
+        supervised: Option<Supervised>,
+    ) -> Result<Infallible> {
         let config = Config {
             policy,
             stats: shared.filter(|_| policy == Policy::Count),
             channel: shared.filter(|_| policy == Policy::Record),
             cache_kib: self.cache_kib,
+            supervised,
             ..Config::new(self.path.as_os_str().as_bytes())
         };
         let variable = variable(&config)?;

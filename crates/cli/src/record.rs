@@ -110,7 +110,9 @@ struct Details {
 fn start(launch: &Launch, session: &Session) -> Result<Finale> {
     let recorder = Pid::from_raw(session.recorder);
     let channel = session.channel;
-    supervise::supervise(Some(recorder), || launch.execute(Policy::Record, Some(channel)))
+    supervise::supervise(Some(recorder), |supervised| {
+        launch.execute(Policy::Record, Some(channel), Some(supervised))
+    })
 }
 
 /// A seed that is short enough to be typed again.

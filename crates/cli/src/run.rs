@@ -25,7 +25,7 @@ pub fn run(options: &RunOptions) -> Result<()> {
     let path = resolve::resolve(name, env::var_os("PATH").as_deref())?;
     let launch = Launch::new(engine_file::open()?, path, &options.command, options.code_cache)?;
     match options.stats {
-        None => match launch.execute(Policy::Run, None)? {},
+        None => match launch.execute(Policy::Run, None, None)? {},
         Some(format) => counted(&launch, format),
     }
 }
@@ -34,7 +34,9 @@ fn counted(launch: &Launch, format: StatsFormat) -> Result<()> {
     let counters = Counters::new()?;
     let start = Instant::now();
     let shared = counters.shared();
-    let finale = supervise::supervise(None, || launch.execute(Policy::Count, Some(shared)))?;
+    let finale = supervise::supervise(None, |supervised| {
+        launch.execute(Policy::Count, Some(shared), Some(supervised))
+    })?;
     let report = Report::new(counters.get(), start.elapsed());
     let text = match format {
         StatsFormat::Text => report.text(),

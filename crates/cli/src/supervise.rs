@@ -14,6 +14,7 @@
 //! - What a terminal sends to the whole group reaches the guest once, directly from the kernel;
 //!   everything else that reaches this process is passed on.
 //! - The guest's main process dies with this one, so `kill -9` of `retro` leaves nothing behind.
+//! - The guest's main process is told the parent that it would have without `retro` in between.
 
 use std::convert::Infallible;
 use std::mem::MaybeUninit;
@@ -33,6 +34,7 @@ use nix::sys::signal::{
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, getpgid, getpgrp, getppid};
 
+use retro_abi::config::Supervised;
 pub use retro_recorder::Ending;
 
 use crate::message;
@@ -64,7 +66,7 @@ const FROM_TERMINAL: [c_int; 8] = [
 /// All signals stay blocked in this process afterwards: see [`end_as`].
 pub fn supervise(
     helper: Option<Pid>,
-    become_guest: impl FnOnce() -> Result<Infallible>,
+    become_guest: impl FnOnce(Supervised) -> Result<Infallible>,
 ) -> Result<Finale> {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     let mut mask = SigSet::empty();
@@ -75,6 +77,12 @@ pub fn supervise(
     let on_child = unsafe { sigaction(Signal::SIGCHLD, &default) }
         .context("cannot reset the disposition of SIGCHLD")?;
     let supervisor = process::id();
+    let supervised = Supervised {
+        process: 0,
+        supervisor: supervisor as i32,
+        parent: getppid().as_raw(),
+        death_signal: prctl::get_pdeathsig().ok().flatten().map_or(0, |signal| signal as i32),
+    };
 
     // SAFETY: this process has one thread, so the child may do whatever the parent could.
     match unsafe { fork() }.context("cannot create a process")? {
@@ -86,7 +94,7 @@ pub fn supervise(
                 sigprocmask(SigmaskHow::SIG_SETMASK, Some(&mask), None)?;
                 Ok(())
             });
-            let error = match restored.and_then(|()| become_guest()) {
+            let error = match restored.and_then(|()| become_guest(supervised)) {
                 Err(error) => error,
                 Ok(never) => match never {},
             };

@@ -264,10 +264,16 @@ pub struct Context {
     pub unsettled: i32,
     /// Selectors the guest loaded into GS, which the engine must not load.
     pub guest_gs_selector: u32,
+    /// Whether the guest has asked that `cpuid` faults.
+    pub cpuid_faults: bool,
+    /// Which system calls the guest wants to answer itself.
+    pub user_dispatch: crate::syscalls::user_dispatch::UserDispatch,
     /// Whether the guest has set the trap flag.
     pub guest_trap_flag: bool,
     /// Whether the instruction now in the cache runs under the trap flag: a trap follows it.
     pub trap_armed: bool,
+    /// Whether the instruction now in the cache is a tracer's step, which is over when its block is left.
+    pub step_by_exit: bool,
     /// The instruction that runs under the trap flag.
     pub stepped_pc: u64,
     /// Whether a step under the trap flag has reached its guest instruction.
@@ -276,6 +282,8 @@ pub struct Context {
     pub x87_environment: [u32; 8],
     /// Signal state of the thread.
     pub signals: ThreadSignals,
+    /// What a tracer has to do with the thread.
+    pub traced: crate::ptrace::Traced,
     /// State of the thread for the engine's thread list.
     pub thread: crate::threads::ThreadState,
 }

@@ -10,9 +10,10 @@ use crate::guest_memory as guest;
 use crate::lock::{Guard, Lock};
 use crate::maps::{AddressSpace, Backing, Mapping};
 use crate::policy::{Count, Events, Policy, Run};
+use crate::ptrace;
 use crate::record::{self, Record};
 use crate::replay::{self, Replay};
-use crate::signals::{self, Fault, PENDING_DEADLINE, PENDING_KICK, PENDING_SIGNAL};
+use crate::signals::{self, Fault, PENDING_DEADLINE, PENDING_KICK, PENDING_SIGNAL, PENDING_STOP};
 use crate::{emulate, sys, syscalls, threads};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -214,9 +215,13 @@ fn dispatch(context: &mut Context) {
     if fixed.counting {
         count_exit(fixed.stats, kind);
     }
-    // The trap flag takes effect after an instruction, except that `syscall` masks it.
-    let trapped = core::mem::take(&mut context.trap_armed)
-        && !matches!(kind, Fault | Asynchronous | Continue | Syscall);
+    // The trap flag takes effect after an instruction, except that `syscall` masks it. A tracer's step does not.
+    let (stepped, stops) = (context.traced.wants & ptrace::wants::STEP != 0, context.traced.stops);
+    let by_machine = core::mem::take(&mut context.trap_armed);
+    let by_exit = core::mem::take(&mut context.step_by_exit);
+    let trapped = (by_machine || by_exit)
+        && !matches!(kind, Fault | Asynchronous | Continue)
+        && (kind != Syscall || stepped);
     context.stepping = 0;
     context.registers.rflags &= !signals::TRAP_FLAG;
     match kind {
@@ -242,9 +247,15 @@ fn dispatch(context: &mut Context) {
     }
     if trapped {
         record::stepped(context);
-        let trap = signals::Fault::step(context.registers.rip);
-        signals::deliver_fault(context, &trap.into());
         from = From::Anywhere;
+        // A stop at a system call ends the step, whatever comes next.
+        let over = stepped && context.traced.stops != stops;
+        if !(over || stepped && ptrace::steps::within_block(context)) {
+            let trap = signals::Fault::step(context.registers.rip);
+            context.traced.debug_status = ptrace::DEBUG_STEP;
+            signals::deliver_fault(context, &trap.into());
+            context.traced.debug_status = 0;
+        }
     }
     resume(context, from);
 }
@@ -290,10 +301,25 @@ fn count_exit(stats: &Stats, kind: ExitKind) {
 fn resume(context: &mut Context, mut from: From) {
     // A guest that has set the trap flag goes one instruction at a time. The first instruction after
     // the flag was set runs before the first trap.
+    context.step_by_exit = false;
     loop {
-        let arrived = context.pending.load(Ordering::Relaxed) & PENDING_SIGNAL != 0;
+        ptrace::apply_changes();
+        ptrace::run_errands();
+        let pending = context.pending.load(Ordering::Relaxed);
+        let arrived = pending & (PENDING_SIGNAL | PENDING_STOP) != 0;
         if arrived && !context.incomplete {
-            signals::deliver_pending(context);
+            if pending & PENDING_STOP != 0 {
+                ptrace::tracee::stop_as_asked(context);
+            } else {
+                signals::deliver_pending(context);
+            }
+            from = From::Anywhere;
+            continue;
+        }
+        if context.traced.orig_rax != u64::MAX {
+            ptrace::tracee::leave_syscall(context);
+        }
+        if context.traced.on != 0 && ptrace::tracee::stops_at_breakpoint(context) {
             from = From::Anywhere;
             continue;
         }
@@ -311,7 +337,8 @@ fn resume(context: &mut Context, mut from: From) {
                 replay::Pace::Cut(instructions) => From::Cut(instructions),
             };
         }
-        if context.guest_trap_flag && from != From::CarefulStep {
+        let steps = context.guest_trap_flag || context.traced.wants & ptrace::wants::STEP != 0;
+        if steps && from != From::CarefulStep {
             from = From::Step;
         }
         let pc = context.registers.rip;
@@ -321,13 +348,19 @@ fn resume(context: &mut Context, mut from: From) {
         }
         match enter_at(context, pc, from) {
             Ok(address) => {
-                if context.guest_trap_flag {
+                // A tracer's step is over when its block is left, but a repeated instruction steps once a time.
+                let by_machine =
+                    steps && (context.guest_trap_flag || ptrace::steps::is_repeated(pc));
+                if by_machine {
                     // The machine steps, the handler decides when the guest has.
                     context.trap_armed = true;
-                    context.stepped_pc = pc;
                     context.step_begun = false;
                 }
-                if context.guest_trap_flag || arrived {
+                if steps {
+                    context.step_by_exit = !by_machine;
+                    context.stepped_pc = pc;
+                }
+                if by_machine || arrived {
                     // What has arrived waits for the next place where the guest's state is complete.
                     context.stepping = 1;
                     context.registers.rflags |= signals::TRAP_FLAG;
@@ -524,6 +557,7 @@ fn learn(
     from: From,
 ) -> Result<(), Failure> {
     match from {
+        From::Direct { .. } | From::Jump if engine.cache.breaks_at(pc) => {}
         From::Direct { exit, generation } => {
             if generation == engine.generation {
                 engine.cache.link(exit, block);
@@ -548,7 +582,7 @@ fn set_branch_table(context: &mut Context, pc: u64, entry: u64) {
 /// The cache is full: start again with an empty one.
 fn flush(engine: &mut Engine, context: &mut Context) {
     threads::with_world_stopped(context, |_| {});
-    crate::vectors::before_flush();
+    crate::vectors::settle_pointers();
     engine.cache.flush();
     replay::stream::flushed(engine.cache);
     engine.generation += 1;
@@ -609,8 +643,18 @@ fn fault(context: &mut Context) -> From {
         return From::CarefulStep;
     }
     record::access::faulted();
+    if context.traced.on != 0 && is_trap(&arrived) {
+        // The guest may never hear of it: a replay does not execute what has trapped.
+        record::uncount();
+        record::executed(context);
+    }
     signals::deliver_fault(context, &arrived);
     From::Anywhere
+}
+
+/// Whether a fault is reported behind its instruction: int3, into.
+fn is_trap(arrived: &signals::Arrived) -> bool {
+    matches!(arrived.trap, 3 | 4)
 }
 
 /// Whether a fault comes from what an instruction accesses: of segments, protection, pages or alignment.

@@ -12,7 +12,8 @@
 
 use crate::context::{Context, ExitKind, JUMP_TABLE, register_offset, slot, spill_offset};
 use crate::gs_offset;
-use core::arch::global_asm;
+use core::arch::{asm, global_asm};
+use linux_raw_sys::general as c;
 
 /// Entries of a second-level branch table.
 pub const LOOKUP_ENTRIES: usize = 1 << 18;
@@ -293,6 +294,8 @@ global_asm!(
     "mov r8, [r11 + 32]",
     "mov r9, [r11 + 40]",
     "syscall",
+    ".globl retro_asm_clone_done",
+    "retro_asm_clone_done:",
     "test rax, rax",
     "jz 2f",
     "pop r12",
@@ -341,6 +344,13 @@ global_asm!(
     ".globl retro_asm_xrstor_fault",
     "retro_asm_xrstor_fault:",
     "mov eax, 1",
+    "ret",
+    // Stops for a tracer.
+    ".globl retro_asm_announce",
+    "retro_asm_announce:",
+    "int3",
+    ".globl retro_asm_announced",
+    "retro_asm_announced:",
     "ret",
     ".globl retro_asm_signal_restorer",
     "retro_asm_signal_restorer:",
@@ -400,6 +410,9 @@ unsafe extern "C" {
     fn retro_asm_xrstor(area: *const u8, mask: u64) -> u64;
     fn retro_asm_xrstor_instruction();
     fn retro_asm_xrstor_fault();
+    fn retro_asm_clone_done();
+    fn retro_asm_announce(context: *mut core::ffi::c_void);
+    fn retro_asm_announced();
     fn retro_asm_signal_restorer();
     fn retro_asm_start() -> !;
     #[cfg(feature = "image")]
@@ -440,6 +453,12 @@ pub mod target {
         signal_restorer = retro_asm_signal_restorer;
         /// Restart point of the way into the cache.
         enter = retro_asm_enter;
+        /// Right behind the instruction that makes threads.
+        clone_done = retro_asm_clone_done;
+        /// Right behind the instruction that stops for a tracer.
+        announced = retro_asm_announced;
+        /// Right behind the instruction that makes the guest's syscalls.
+        syscall_done = retro_asm_syscall_done;
         /// Where an interrupted guest syscall goes.
         syscall_interrupted = retro_asm_syscall_interrupted;
     }
@@ -460,6 +479,8 @@ pub enum Region {
     Copying(u64),
     /// In [`restore_vectors`]: on a fault, go to the returned address.
     Restoring(u64),
+    /// In an instruction that may trap on behalf of the guest: go to the returned address with the trap's number.
+    Probing(u64),
     /// Anywhere else.
     Other,
 }
@@ -480,6 +501,8 @@ pub fn region(pc: u64) -> Region {
         Region::Copying(at(retro_asm_copy_end))
     } else if pc == at(retro_asm_xrstor_instruction) {
         Region::Restoring(at(retro_asm_xrstor_fault))
+    } else if let Some(after) = crate::emulate::machine::after_trap(pc) {
+        Region::Probing(after)
     } else {
         Region::Other
     }
@@ -519,6 +542,13 @@ pub unsafe fn thread_exit(code: u64, state: *const core::sync::atomic::AtomicU32
     unsafe { retro_asm_thread_exit(code, state) }
 }
 
+/// Stops the thread for its tracer, who reads and writes its context meanwhile. If there is no tracer any more, the
+/// signal handler takes note.
+pub fn announce(context: &mut Context) {
+    // SAFETY: the assembly touches nothing; what the tracer's engine writes to the context is valid there.
+    unsafe { retro_asm_announce(core::ptr::from_mut(context).cast()) }
+}
+
 /// Copies memory of which one side may be the guest's and may fault; returns how many bytes could
 /// not be copied.
 ///
@@ -545,6 +575,31 @@ pub unsafe fn save_vectors(area: *mut u8, mask: u64) {
 pub unsafe fn restore_vectors(area: *const u8, mask: u64) -> bool {
     // SAFETY: passed on; a malformed image faults and is reported.
     unsafe { retro_asm_xrstor(area, mask) == 0 }
+}
+
+/// Makes the processor raise a signal that stands for a fault; returns if there is none for it.
+///
+/// # Safety
+/// The signal has its default disposition, and the process is to end.
+pub unsafe fn fault_with(signal: u32) {
+    const NOT_CANONICAL: u64 = 1 << 63;
+    // SAFETY: none of these comes back.
+    unsafe {
+        match signal {
+            c::SIGSEGV => {
+                asm!("mov rax, [{}]", in(reg) NOT_CANONICAL, out("rax") _, options(nostack))
+            }
+            c::SIGBUS => {
+                asm!("mov rsp, {}", "push rax", "ud2", in(reg) NOT_CANONICAL, options(noreturn))
+            }
+            c::SIGILL => asm!("ud2", options(noreturn)),
+            c::SIGFPE => {
+                asm!("xor ecx, ecx", "div ecx", out("eax") _, out("ecx") _, out("edx") _)
+            }
+            c::SIGTRAP => asm!("int3"),
+            _ => {}
+        }
+    }
 }
 
 /// Gives the thread over to its guest at `registers.rip`.

@@ -40,6 +40,7 @@ pub mod lock;
 pub mod maps;
 pub mod memory;
 pub mod policy;
+pub mod ptrace;
 pub mod record;
 pub mod replay;
 pub mod signals;

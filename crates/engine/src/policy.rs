@@ -28,7 +28,23 @@ pub enum Nondeterministic {
     Rdseed,
     Rdpid,
     Rdpru,
+    Rdpmc,
     Xgetbv,
+    /// `lsl`, `sgdt` and others that tell about segments.
+    Descriptor,
+    /// `tpause`, `umwait`
+    Pause,
+    /// Loads and stores of DS, ES, SS and FS: selectors mean what tables say that a replay lacks.
+    Segment,
+    /// Those of GS, which the engine always executes itself.
+    GuestGs,
+}
+
+impl Nondeterministic {
+    /// Whether the engine executes it under every policy.
+    pub fn is_always_emulated(self) -> bool {
+        matches!(self, Nondeterministic::Cpuid | Nondeterministic::GuestGs)
+    }
 }
 
 /// The decoded guest instructions of a block.

@@ -124,6 +124,7 @@ pub unsafe fn start(stack: *const u64) -> ! {
         sys::exit_group(125)
     };
     crate::vectors::detect();
+    crate::ptrace::set_entry_point(received.auxiliary(aux::AT_ENTRY).unwrap_or(0));
     find_template(&received);
     if config.policy == retro_abi::config::Policy::Replay {
         crate::replay::start(&config);
@@ -135,6 +136,7 @@ pub unsafe fn start(stack: *const u64) -> ! {
     arguments.extend(own_arguments.iter().skip(skip));
 
     syscalls::limits::adopt();
+    syscalls::supervision::adopt(config.supervised);
     let path = executable_path(resolved.fd, &resolved.name);
     if config.policy == retro_abi::config::Policy::Record {
         let program = record::process::Program {
@@ -188,6 +190,7 @@ pub unsafe fn start(stack: *const u64) -> ! {
     let handlers = Arc::new(signals::initial_handlers());
     let context = threads::allocate(handlers, mask).unwrap_or_else(|e| refuse(b"thread", e));
     threads::adopt(context);
+    syscalls::seccomp::adopt(context, config.filters);
     context.registers.set(Gpr::Rsp, stack.pointer);
     context.registers.rip = entry_point;
     context.registers.rflags = 0x202;
@@ -196,6 +199,7 @@ pub unsafe fn start(stack: *const u64) -> ! {
         if record::watching() { record::process::begin_first_thread(context) } else { context };
     signals::set_mask(context, mask);
     crate::clock::ready(context);
+    crate::ptrace::tracee::starts(context);
     // SAFETY: GS points behind the context; the initial stack is not used again.
     unsafe { entry::start() }
 }

@@ -260,6 +260,32 @@ pub fn gettid() -> i32 {
     call!(__NR_gettid).unwrap_or(0) as i32
 }
 
+/// Real user id.
+pub fn getuid() -> u32 {
+    call!(__NR_getuid).unwrap_or(0) as u32
+}
+
+/// The process that traces this thread; 0 if nobody does.
+pub fn tracer() -> i32 {
+    const NAME: &[u8] = b"TracerPid:";
+    let Ok(file) = open(b"/proc/thread-self/status\0", c::O_RDONLY | c::O_CLOEXEC, 0) else {
+        return 0;
+    };
+    let mut bytes = [0u8; 1024];
+    let got = read_at(file, &mut bytes, 0).unwrap_or(0);
+    close(file);
+    let line = bytes[..got].split(|&b| b == b'\n').find(|line| line.starts_with(NAME));
+    line.and_then(|line| core::str::from_utf8(line[NAME.len()..].trim_ascii()).ok())
+        .and_then(|digits| digits.parse().ok())
+        .unwrap_or(0)
+}
+
+/// Sleeps for less than a second.
+pub fn nanosleep(nanoseconds: u64) {
+    let time = [0, nanoseconds];
+    let _ = call!(__NR_nanosleep, time.as_ptr(), 0);
+}
+
 /// Effective user id.
 pub fn geteuid() -> u32 {
     call!(__NR_geteuid).unwrap_or(0) as u32
@@ -377,6 +403,12 @@ pub unsafe fn sigaction(signal: u32, new: Option<&SigAction>) -> Result<SigActio
 /// Sends a signal to one thread of this process.
 pub fn tgkill(pid: i32, tid: i32, signal: u32) {
     let _ = call!(__NR_tgkill, pid as i64, tid as i64, signal);
+}
+
+/// Whether a thread exists, as far as this process may know.
+pub fn thread_exists(pid: i32, tid: i32) -> bool {
+    const NO_SUCH_PROCESS: Errno = Errno(linux_raw_sys::errno::ESRCH as i32);
+    call!(__NR_tgkill, pid as i64, tid as i64, 0) != Err(NO_SUCH_PROCESS)
 }
 
 /// Nanoseconds of the monotonic clock.

@@ -16,8 +16,10 @@ use crate::context::{
 };
 use crate::entry;
 use crate::lock::Lock;
+use crate::ptrace::Traced;
 use crate::signals::{self, Handlers, PENDING_KICK, ThreadSignals};
 use crate::sys;
+use crate::syscalls::seccomp::Filters;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -28,6 +30,16 @@ const ENGINE_STACK: u64 = 256 << 10;
 const SIGNAL_STACK: u64 = 64 << 10;
 const THREAD_MEMORY: u64 =
     PAGE + ENGINE_STACK + SIGNAL_STACK + BRANCH_TABLE_BYTES as u64 + CONTEXT_AREA as u64;
+
+/// States of a context.
+pub mod in_use {
+    /// Nobody's.
+    pub const FREE: u32 = 0;
+    /// A thread's.
+    pub const TAKEN: u32 = 1;
+    /// That of a thread which its tracer watches ending: free when that thread is no more.
+    pub const ENDING: u32 = 2;
+}
 
 /// What the thread list knows about a thread; the last part of a context.
 #[repr(C)]
@@ -50,6 +62,22 @@ pub struct ThreadState {
     pub reinstall_handlers: bool,
     /// Signal dispositions.
     pub handlers: Arc<Handlers>,
+    /// System calls that the guest does not want to be able to make.
+    pub filters: Filters,
+}
+
+impl ThreadState {
+    fn is_free(&self) -> bool {
+        match self.in_use.load(Ordering::Acquire) {
+            in_use::FREE => true,
+            in_use::ENDING => {
+                let (pid, tid) =
+                    (self.pid.load(Ordering::Relaxed), self.tid.load(Ordering::Relaxed));
+                !sys::thread_exists(pid, tid)
+            }
+            _ => false,
+        }
+    }
 }
 
 struct ContextPointer(*mut Context);
@@ -69,11 +97,8 @@ pub fn set_template_offset(offset: u64) {
 /// Finds or makes a context, not yet running: all of its state is initial but the stacks.
 pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut Context> {
     let mut threads = THREADS.lock();
-    // SAFETY: contexts live for ever; `in_use` is atomic.
-    let free = threads
-        .iter()
-        .find(|t| unsafe { (*t.0).thread.in_use.load(Ordering::Acquire) } == 0)
-        .map(|t| t.0);
+    // SAFETY: contexts live for ever; what is looked at is atomic.
+    let free = threads.iter().find(|t| unsafe { &(*t.0).thread }.is_free()).map(|t| t.0);
     if let Some(context) = free {
         // SAFETY: a free context belongs to whoever holds the list's lock.
         let context = unsafe { &mut *context };
@@ -81,14 +106,19 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
         context.thread.in_use.store(1, Ordering::Relaxed);
         context.thread.borrows_memory = false;
         context.signals = ThreadSignals::new(mask);
+        context.traced = Traced::NONE;
         context.pending.store(0, Ordering::Relaxed);
         context.stepping = 0;
         context.inside = false;
         context.incomplete = false;
         context.in_syscall = 0;
         context.unsettled = 0;
+        context.thread.filters.follow(&Filters::default());
+        context.user_dispatch = Default::default();
+        context.cpuid_faults = false;
         context.guest_trap_flag = false;
         context.trap_armed = false;
+        context.step_by_exit = false;
         context.counters = [0; counter::COUNT];
         return Ok(context);
     }
@@ -124,12 +154,16 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
             in_syscall: 0,
             unsettled: 0,
             guest_gs_selector: 0,
+            cpuid_faults: false,
+            user_dispatch: Default::default(),
             guest_trap_flag: false,
             trap_armed: false,
+            step_by_exit: false,
             stepped_pc: 0,
             step_begun: false,
             x87_environment: [0; 8],
             signals: ThreadSignals::new(mask),
+            traced: Traced::NONE,
             thread: ThreadState {
                 in_use: AtomicU32::new(1),
                 in_cache: AtomicU32::new(0),
@@ -140,6 +174,7 @@ pub fn allocate(handlers: Arc<Handlers>, mask: u64) -> sys::Result<&'static mut 
                 borrows_memory: false,
                 reinstall_handlers: false,
                 handlers,
+                filters: Filters::default(),
             },
         });
         &mut *place
@@ -274,6 +309,25 @@ pub fn smallest_alternate_stack() -> Option<u64> {
     // SAFETY: as above; the size is one word, and whoever changes it meanwhile is as late as with the kernel.
     let sizes = used.map(|t| unsafe { (&raw const (*t.0).signals.alternate.size).read_volatile() });
     sizes.filter(|&size| size != 0).min()
+}
+
+/// Does something with the state of every other thread of this process.
+pub fn for_each_other(context: &Context, mut action: impl FnMut(&ThreadState)) {
+    let pid = context.thread.pid.load(Ordering::Relaxed);
+    for thread in THREADS.lock().iter().filter(|t| t.0 as u64 != context.home) {
+        // SAFETY: contexts live for ever; what is looked at is atomic.
+        let state = unsafe { &(*thread.0).thread };
+        if state.in_use.load(Ordering::Acquire) != 0 && state.pid.load(Ordering::Relaxed) == pid {
+            action(state);
+        }
+    }
+}
+
+/// Whether this process has other threads.
+pub fn others_live(context: &Context) -> bool {
+    let mut any = false;
+    for_each_other(context, |_| any = true);
+    any
 }
 
 /// The thread list, held still.

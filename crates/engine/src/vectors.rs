@@ -9,7 +9,7 @@
 //! - How much memory an instruction like `xsavec` touches depends on a mask in registers.
 //!
 //! Invariant: no address of the code cache is in an image that [`save`] has made, and none stays in the machine over a flush of the
-//! cache ([`before_flush`]).
+//! cache ([`settle_pointers`]).
 
 use crate::context::Registers;
 use crate::{cache, entry, guest_memory, replay, sys};
@@ -309,9 +309,9 @@ pub fn whole_cache_address(saved: u64) -> u64 {
     if cache::contains(whole) { whole } else { saved }
 }
 
-/// The code cache is about to be thrown away, and with it what tells the guest's address of the last x87 instruction: the running
-/// thread's pointers become the guest's.
-pub fn before_flush() {
+/// Makes the pointers that the running thread's x87 holds the guest's: before the code cache is thrown away, and with it what
+/// tells the guest's address of the last instruction, and before a tracer asks the kernel for them.
+pub fn settle_pointers() {
     const X87: u64 = 1;
     let mut image = Image::new();
     // SAFETY: aligned, zeroed and large enough.

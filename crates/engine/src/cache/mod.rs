@@ -300,6 +300,20 @@ impl CodeCache {
         self.translator.timekeeper.keeping = keeping;
     }
 
+    /// Adds an address in front of which blocks end from now on, and to which none is linked.
+    pub fn add_breakpoint(&mut self, address: u64) {
+        let breakpoints = &mut self.translator.timekeeper.breakpoints;
+        if let Err(place) = breakpoints.binary_search(&address) {
+            breakpoints.insert(place, address);
+            self.invalidate_range(address, address + 1);
+        }
+    }
+
+    /// Whether there is such an address.
+    pub fn breaks_at(&self, address: u64) -> bool {
+        self.translator.timekeeper.breaks_at(address)
+    }
+
     /// What weaves streams in.
     pub fn tracer(&mut self) -> &mut Tracer {
         &mut self.translator.timekeeper.tracer

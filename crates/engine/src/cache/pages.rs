@@ -4,7 +4,8 @@
 //! first store faults and invalidates its blocks. A page that keeps being written between executions
 //! becomes *checked*: it stays writable, its blocks compare their bytes on every entry and end after
 //! every store. Pages of shared mappings are checked from the start, because they can change through
-//! another mapping, without any fault here.
+//! another mapping, without any fault here; all pages are once the guest has a ring of `io_uring`, through which the kernel
+//! writes memory at its own time.
 
 use super::{CodeCache, NONE};
 use crate::maps::{AddressSpace, Mapping};
@@ -34,6 +35,8 @@ struct CodePage {
 pub struct CodePages {
     index: Table,
     pages: Vec<CodePage>,
+    /// Whether the kernel writes memory at its own time, and would fail where a page is protected.
+    check_all: bool,
 }
 
 /// The real protection for what the guest asked: code must be readable for the translator. It stays
@@ -47,7 +50,7 @@ pub fn real_protection(prot: u32) -> u32 {
 impl CodePages {
     /// No pages.
     pub fn new() -> CodePages {
-        CodePages { index: Table::new(256), pages: Vec::new() }
+        CodePages { index: Table::new(256), pages: Vec::new(), check_all: false }
     }
 
     fn get(&self, page: u64) -> Option<&CodePage> {
@@ -78,7 +81,9 @@ impl CodePages {
     }
 
     fn must_check(&self, page: u64, mapping: &Mapping) -> bool {
-        mapping.shared() || self.get(page).is_some_and(|p| p.faults >= FAULTS_BEFORE_CHECKING)
+        mapping.shared()
+            || self.check_all && mapping.writable()
+            || self.get(page).is_some_and(|p| p.faults >= FAULTS_BEFORE_CHECKING)
     }
 
     /// Drops the lists of blocks, when the cache is flushed.
@@ -124,6 +129,14 @@ impl CodeCache {
             }
         }
         checked
+    }
+
+    /// From now on no page is protected: somebody writes memory who cannot be asked to try again.
+    pub fn check_all_pages(&mut self, space: &AddressSpace) {
+        if !core::mem::replace(&mut self.pages.check_all, true) {
+            self.unprotect_all(space);
+            self.invalidate_range(0, retro_abi::layout::GUEST_LIMIT);
+        }
     }
 
     pub(super) fn add_to_pages(&mut self, block: u32) {

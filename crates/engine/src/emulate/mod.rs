@@ -1,6 +1,7 @@
 //! Instructions that the engine executes itself, because they depend on state it owns: the guest's GS,
 //! its trap flag, instruction pointers saved by x87, far transfers, and whatever a policy wants to see.
 
+pub mod machine;
 mod segment;
 mod transfer;
 mod x87;
@@ -16,8 +17,6 @@ use crate::translate::classify::{Class, classify, only_stores};
 use crate::translate::decoder_options;
 use crate::translate::operand::gpr_of;
 use crate::vectors::guest_code;
-use core::arch::asm;
-use core::arch::x86_64::__cpuid_count;
 use iced_x86::{Decoder, Instruction, Mnemonic, OpKind, Register};
 use linux_raw_sys::general as c;
 
@@ -33,6 +32,8 @@ enum Stop {
     Store(u64),
     /// A general protection fault with this error code.
     Protection(u64),
+    /// A segment that is not present, or no stack, with this error code.
+    Segment { trap: u64, error: u64 },
     /// Not an instruction of this machine.
     Undefined,
 }
@@ -56,25 +57,27 @@ pub fn instruction(context: &mut Context) {
         context.registers.rip = next;
         return replay::nondeterministic(context);
     }
-    let touches_memory = !matches!(class, Class::Nondeterministic(_));
+    // Most instructions that ask the machine leave memory alone, and are executed often.
+    let touches_memory = !matches!(class, Class::Nondeterministic(_))
+        || decoded.op_kinds().any(|kind| kind == OpKind::Memory);
     if class != Class::SaveX87 && touches_memory {
         record::access::before_emulated(context, &decoded);
     }
     context.registers.rip = next;
     let done = execute(context, &decoded);
-    if class == Class::SaveX87 {
+    if let (Ok(()), Class::Nondeterministic(what)) = (&done, class) {
+        let fixed = fixed();
+        fixed.events.nondeterministic(context, &before, what, fixed.stats);
+    }
+    // A replay executes neither of these.
+    if touches_memory && matches!(class, Class::SaveX87 | Class::Nondeterministic(_)) {
         record::access::stored_image(context, &decoded);
-    } else if touches_memory {
+    }
+    if class != Class::SaveX87 && touches_memory {
         record::access::after_emulated();
     }
     let stop = match done {
-        Ok(()) => {
-            if let Class::Nondeterministic(what) = class {
-                let fixed = fixed();
-                fixed.events.nondeterministic(context, &before, what, fixed.stats);
-            }
-            return;
-        }
+        Ok(()) => return,
         Err(stop) => stop,
     };
     record::uncount();
@@ -83,6 +86,7 @@ pub fn instruction(context: &mut Context) {
         Stop::Memory(address) => memory_fault(&decoded, address, 0),
         Stop::Store(address) => memory_fault(&decoded, address, Fault::WRITE),
         Stop::Protection(error) => Fault::protection(error),
+        Stop::Segment { trap, error } => Fault::segment(trap, error),
         Stop::Undefined => Fault::undefined(pc),
     };
     signals::deliver_fault(context, &fault.into());
@@ -118,41 +122,10 @@ fn execute(context: &mut Context, decoded: &Instruction) -> Done {
     if classify(decoded) == Class::SaveX87 {
         return x87::correct_x87(context, decoded);
     }
+    if let Some(done) = machine::execute(context, decoded) {
+        return done;
+    }
     match decoded.mnemonic() {
-        Mnemonic::Cpuid => {
-            cpuid(context);
-            Ok(())
-        }
-        Mnemonic::Rdtsc => {
-            rdtsc(context);
-            Ok(())
-        }
-        Mnemonic::Rdtscp => {
-            rdtscp(context);
-            Ok(())
-        }
-        Mnemonic::Rdrand | Mnemonic::Rdseed => random(context, decoded),
-        Mnemonic::Rdpid => {
-            let id: u64;
-            // SAFETY: reads a number; the guest executed it, so cpuid has announced it or it traps
-            // here as an engine error, which the classification rules out on machines without it.
-            unsafe { asm!("rdpid {}", out(reg) id, options(nomem, nostack, preserves_flags)) };
-            write_register(context, decoded.op0_register(), id);
-            Ok(())
-        }
-        Mnemonic::Rdpru => {
-            let (low, high): (u64, u64);
-            let which = context.registers.get(Gpr::Rcx);
-            // SAFETY: reads counters selected by ecx.
-            unsafe {
-                asm!(".byte 0x0f, 0x01, 0xfd", in("ecx") which as u32, out("rax") low,
-                    out("rdx") high, options(nomem, nostack));
-            }
-            context.registers.set(Gpr::Rax, low);
-            context.registers.set(Gpr::Rdx, high);
-            Ok(())
-        }
-        Mnemonic::Xgetbv => extended_control(context),
         Mnemonic::Popf => pop_flags(context, 2),
         Mnemonic::Popfq => pop_flags(context, 8),
         Mnemonic::Iret => transfer::interrupt_return(context, 2),
@@ -182,10 +155,10 @@ fn execute(context: &mut Context, decoded: &Instruction) -> Done {
             Ok(())
         }
         Mnemonic::Mov | Mnemonic::Push | Mnemonic::Pop => segment::segment_move(context, decoded),
+        Mnemonic::Lfs | Mnemonic::Lgs | Mnemonic::Lss => segment::load_far(context, decoded),
         // `int 0x80` reaches the kernel's 32-bit entry; 64-bit programs get the fault of a gate they may
         // not use.
         Mnemonic::Int => Err(Stop::Protection(decoded.immediate8() as u64 * 8 + 2)),
-        Mnemonic::Lgs => segment::load_far_gs(context, decoded),
         _ => Err(Stop::Undefined),
     }
 }
@@ -223,85 +196,6 @@ fn address_of(context: &Context, decoded: &Instruction, operand: u32) -> u64 {
             })
         })
         .unwrap_or(0)
-}
-
-/// cpuid as this machine answers it, less what the engine does not carry: transactional memory, which
-/// would abort at every exit, protection keys and control-flow enforcement, whose state the engine would
-/// have to switch, and user interrupts.
-fn cpuid(context: &mut Context) {
-    let leaf = context.registers.get(Gpr::Rax) as u32;
-    let subleaf = context.registers.get(Gpr::Rcx) as u32;
-    let mut result = __cpuid_count(leaf, subleaf);
-    if leaf == 7 && subleaf == 0 {
-        const HLE: u32 = 1 << 4;
-        const RTM: u32 = 1 << 11;
-        const PKU: u32 = 1 << 3;
-        const OSPKE: u32 = 1 << 4;
-        const SHADOW_STACK: u32 = 1 << 7;
-        const INDIRECT_TRACKING: u32 = 1 << 20;
-        const USER_INTERRUPTS: u32 = 1 << 5;
-        result.ebx &= !(HLE | RTM);
-        result.ecx &= !(PKU | OSPKE | SHADOW_STACK);
-        result.edx &= !(INDIRECT_TRACKING | USER_INTERRUPTS);
-    }
-    context.registers.set(Gpr::Rax, result.eax as u64);
-    context.registers.set(Gpr::Rbx, result.ebx as u64);
-    context.registers.set(Gpr::Rcx, result.ecx as u64);
-    context.registers.set(Gpr::Rdx, result.edx as u64);
-}
-
-fn rdtsc(context: &mut Context) {
-    let (low, high): (u64, u64);
-    // SAFETY: reads the clock.
-    unsafe { asm!("rdtsc", out("rax") low, out("rdx") high, options(nomem, nostack)) };
-    context.registers.set(Gpr::Rax, low);
-    context.registers.set(Gpr::Rdx, high);
-}
-
-fn rdtscp(context: &mut Context) {
-    let (low, high, id): (u64, u64, u64);
-    // SAFETY: reads the clock and the processor id.
-    unsafe {
-        asm!("rdtscp", out("rax") low, out("rdx") high, out("rcx") id, options(nomem, nostack));
-    }
-    context.registers.set(Gpr::Rax, low);
-    context.registers.set(Gpr::Rdx, high);
-    context.registers.set(Gpr::Rcx, id);
-}
-
-/// `xgetbv`: which vector state there is (0), and which of it is in use (1).
-fn extended_control(context: &mut Context) -> Done {
-    let which = context.registers.get(Gpr::Rcx) as u32;
-    if which > 1 {
-        return Err(Stop::Protection(0));
-    }
-    let (low, high): (u32, u32);
-    // SAFETY: both registers exist wherever the engine runs: it needs xsave, and user mode may read them.
-    unsafe {
-        asm!("xgetbv", in("ecx") which, out("eax") low, out("edx") high, options(nomem, nostack));
-    }
-    context.registers.set(Gpr::Rax, low as u64);
-    context.registers.set(Gpr::Rdx, high as u64);
-    Ok(())
-}
-
-fn random(context: &mut Context, decoded: &Instruction) -> Done {
-    let seed = decoded.mnemonic() == Mnemonic::Rdseed;
-    let value: u64;
-    let carry: u8;
-    // SAFETY: produce a number and the carry flag.
-    unsafe {
-        if seed {
-            asm!("rdseed {}", "setc {}", out(reg) value, out(reg_byte) carry, options(nomem, nostack));
-        } else {
-            asm!("rdrand {}", "setc {}", out(reg) value, out(reg_byte) carry, options(nomem, nostack));
-        }
-    }
-    let value = if carry == 0 { 0 } else { value };
-    write_register(context, decoded.op0_register(), value);
-    // Carry tells success; the other arithmetic flags are cleared.
-    context.registers.rflags = context.registers.rflags & !0x8d5 | carry as u64;
-    Ok(())
 }
 
 fn read_bytes(address: u64, bytes: u64) -> Result<u64, Stop> {

@@ -485,10 +485,14 @@ impl Events for Record {
         &self,
         context: &mut Context,
         before: &Registers,
-        _: Nondeterministic,
+        what: Nondeterministic,
         _: &Stats,
     ) {
-        let set = changed_registers(before, &context.registers);
+        let mut set = changed_registers(before, &context.registers);
+        if matches!(what, Nondeterministic::Segment | Nondeterministic::GuestGs) {
+            set.set(register::FS_BASE, context.guest_fs_base);
+            set.set(register::GS_BASE, context.guest_gs_base);
+        }
         with(|recorder| recorder.event(Event::Registers(set)));
     }
 }
@@ -515,6 +519,12 @@ pub fn resumed(context: &mut Context, result: u64) {
 pub fn executed(context: &Context) {
     let set = all_registers(context);
     with(|recorder| recorder.event(Event::Registers(set)));
+}
+
+/// A tracer has changed the vector state of the running thread.
+pub fn vectors_changed() {
+    let mut image = Image::new();
+    with(|recorder| recorder.event(Event::Vectors { image: image_of_vectors(&mut image) }));
 }
 
 /// Memory that the engine itself is about to read for the guest, as a load would.

@@ -188,6 +188,7 @@ fn relocate(from: *mut Context, to: *mut Context) {
         let noted = (&raw const (*from).signals.arrivals).read_volatile();
         if noted != before {
             core::ptr::copy_nonoverlapping(&raw const (*from).signals, &raw mut (*to).signals, 1);
+            (*to).traced = (&raw const (*from).traced).read_volatile();
             let pending = (*from).pending.load(Ordering::Relaxed);
             (*to).pending.fetch_or(pending, Ordering::Relaxed);
         }

@@ -107,8 +107,8 @@ pub fn execute(context: &mut Context, guest: &Instruction, site: &Site) -> bool 
         time,
     };
     let before = context.registers;
-    // Under the trap flag every repetition traps.
-    let one_by_one = context.guest_trap_flag;
+    // Under the trap flag every repetition traps, and so it does for a tracer that steps.
+    let one_by_one = context.guest_trap_flag || crate::ptrace::tracee::steps(context);
     if let Some(fault) = work.misaligned(context) {
         return fail(context, site, fault, &before);
     }

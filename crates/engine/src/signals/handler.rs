@@ -8,6 +8,7 @@
 //! | on the way into the cache | start over, see `pending` | engine error |
 //! | before a guest syscall | make it return RESTART | engine error |
 //! | a copy of guest memory | note | end the copy |
+//! | an instruction executed for the guest | note | tell the trap |
 //! | elsewhere in the engine | note | engine error |
 
 use super::{
@@ -143,6 +144,15 @@ fn fault(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserCon
         frame.registers[index::FLAGS] |= TRAP_FLAG;
         return;
     }
+    if signal == c::SIGTRAP && pc == target::announced() {
+        // There is no tracer any more.
+        context.traced.on = 0;
+        return;
+    }
+    if signal == c::SIGTRAP && info.code() == c::TRAP_HWBKPT as i32 {
+        // A watchpoint tells after the access, which may be in the middle of a sequence.
+        return arrival(context, signal, info, frame);
+    }
     if signal == c::SIGTRAP && is_trap_flag(info, frame) {
         if core::mem::take(&mut context.unaligned) {
             frame.registers[index::FLAGS] |= ALIGNMENT_CHECK;
@@ -158,6 +168,11 @@ fn fault(context: &mut Context, signal: u32, info: &SigInfo, frame: &mut UserCon
     match entry::region(pc) {
         Region::Copying(resume) | Region::Restoring(resume) => {
             frame.registers[index::RIP] = resume;
+            return;
+        }
+        Region::Probing(resume) => {
+            frame.registers[index::RIP] = resume;
+            frame.registers[index::RAX] = frame.registers[index::TRAP];
             return;
         }
         _ => {}

@@ -15,6 +15,7 @@ mod handler;
 
 use crate::context::{Context, Gpr};
 use crate::maps::Mapping;
+use crate::ptrace::tracee;
 use crate::record;
 use crate::sys::{self, SigAction};
 use crate::{entry, lock::Lock};
@@ -34,6 +35,9 @@ pub const PENDING_KICK: u32 = 2;
 
 /// `pending` bit: the clock has reached its deadline.
 pub const PENDING_DEADLINE: u32 = 4;
+
+/// `pending` bit: a tracer has asked for a stop.
+pub const PENDING_STOP: u32 = 8;
 
 /// The signal that kicks a thread out of the cache.
 pub const KICK_SIGNAL: u32 = kick::SIGNAL;
@@ -80,7 +84,7 @@ const UNBLOCKABLE: u64 = set_of(c::SIGKILL) | set_of(c::SIGSTOP);
 
 /// `siginfo_t` as bytes.
 #[repr(C, align(8))]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SigInfo(pub [u8; 128]);
 
 impl SigInfo {
@@ -99,6 +103,26 @@ impl SigInfo {
     /// `si_code`
     pub fn code(&self) -> i32 {
         i32::from_le_bytes([self.0[8], self.0[9], self.0[10], self.0[11]])
+    }
+
+    /// `si_pid` of what a process has caused.
+    pub fn pid(&self) -> i32 {
+        i32::from_le_bytes([self.0[16], self.0[17], self.0[18], self.0[19]])
+    }
+
+    /// Sets `si_pid`.
+    pub fn set_pid(&mut self, pid: i32) {
+        self.0[16..20].copy_from_slice(&pid.to_le_bytes());
+    }
+
+    /// `si_status` of what a child has done.
+    pub fn status(&self) -> u32 {
+        u32::from_le_bytes([self.0[24], self.0[25], self.0[26], self.0[27]])
+    }
+
+    /// Sets `si_status`.
+    pub fn set_status(&mut self, status: u32) {
+        self.0[24..28].copy_from_slice(&status.to_le_bytes());
     }
 
     /// Whether it is the engine's own kick.
@@ -120,7 +144,8 @@ impl SigInfo {
 }
 
 /// A signal on its way to the guest.
-#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
     /// Number; 0 for none.
     pub signal: u32,
@@ -137,7 +162,8 @@ pub struct Arrived {
 }
 
 impl Arrived {
-    const NONE: Arrived =
+    /// None.
+    pub const NONE: Arrived =
         Arrived { signal: 0, info: SigInfo::EMPTY, error: 0, trap: 0, cr2: 0, synthesized: false };
 }
 
@@ -184,6 +210,11 @@ impl Fault {
     /// General protection.
     pub fn protection(error: u64) -> Fault {
         Fault { signal: c::SIGSEGV, code: SI_KERNEL, address: 0, error, trap: 13 }
+    }
+
+    /// A segment that is not there, or is no stack.
+    pub fn segment(trap: u64, error: u64) -> Fault {
+        Fault { signal: c::SIGBUS, code: SI_KERNEL, address: 0, error, trap }
     }
 
     /// A stack address that cannot be.
@@ -302,6 +333,31 @@ impl ThreadSignals {
     fn take_held(&mut self, mask: u64) -> Option<Arrived> {
         let found = self.held.iter_mut().find(|a| a.signal != 0 && mask & set_of(a.signal) == 0)?;
         Some(core::mem::replace(found, Arrived::NONE))
+    }
+}
+
+/// What the guest believes about its signals, as sets.
+pub struct Visible {
+    /// Blocked by the calling thread.
+    pub blocked: u64,
+    /// Ignored.
+    pub ignored: u64,
+    /// With a handler.
+    pub caught: u64,
+}
+
+/// What the calling thread's guest believes about its signals.
+pub fn visible() -> Visible {
+    let context = handler::current_context();
+    let actions = *context.thread.handlers.0.lock();
+    let set = |wanted: fn(u64) -> bool| {
+        let chosen = (1..SIGNALS).filter(|&signal| wanted(actions[signal].handler));
+        chosen.fold(0, |set, signal| set | set_of(signal as u32))
+    };
+    Visible {
+        blocked: context.signals.mask,
+        ignored: set(|handler| handler == SIG_IGN),
+        caught: set(|handler| handler > SIG_IGN),
     }
 }
 
@@ -442,30 +498,64 @@ pub fn deliver_pending(context: &mut Context) {
     if arrived.signal == 0 {
         return;
     }
-    let disposition = handlers(context).0.lock()[arrived.signal as usize].handler;
-    match disposition {
-        SIG_IGN => set_mask_after_delivery(context),
-        SIG_DFL => {
-            record::signal(context, &arrived, false, 0);
-            die(context, arrived.signal)
-        }
-        _ => deliver(context, &arrived, false),
+    if context.traced.on == 0 {
+        return act(context, &arrived);
+    }
+    match tracee::signal_stop(context, &arrived) {
+        Some(arrived) => act(context, &arrived),
+        None => set_mask_after_delivery(context),
     }
 }
 
-/// Delivers a synchronous fault: it cannot be ignored or blocked.
-pub fn deliver_fault(context: &mut Context, arrived: &Arrived) {
+/// Does what an asynchronous signal demands.
+pub fn act(context: &mut Context, arrived: &Arrived) {
+    let disposition = handlers(context).0.lock()[arrived.signal as usize].handler;
+    match disposition {
+        SIG_IGN => set_mask_after_delivery(context),
+        SIG_DFL if is_init() => set_mask_after_delivery(context),
+        // Without a tracer the kernel takes care of signals that do not end the process.
+        SIG_DFL if tracee::survives_default(context, arrived.signal) => {
+            set_mask_after_delivery(context)
+        }
+        SIG_DFL => {
+            record::signal(context, arrived, false, 0);
+            die(context, arrived.signal)
+        }
+        _ => deliver(context, arrived, false),
+    }
+}
+
+/// Delivers a synchronous fault: it cannot be ignored or blocked. False if a tracer wants nothing of it.
+pub fn deliver_fault(context: &mut Context, arrived: &Arrived) -> bool {
+    let mut arrived = *arrived;
+    if context.traced.on != 0 {
+        let signal = arrived.signal;
+        match tracee::signal_stop(context, &arrived) {
+            None => return false,
+            Some(other) if other.signal != signal => {
+                act(context, &other);
+                return true;
+            }
+            Some(same) => arrived = same,
+        }
+    }
     let disposition = handlers(context).0.lock()[arrived.signal as usize].handler;
     let blocked = context.signals.mask & set_of(arrived.signal) != 0;
     if blocked || disposition <= SIG_IGN {
-        record::signal(context, arrived, true, 0);
+        record::signal(context, &arrived, true, 0);
         die(context, arrived.signal);
     }
-    deliver(context, arrived, true);
+    deliver(context, &arrived, true);
+    true
 }
 
 fn handlers(context: &Context) -> &Handlers {
     &context.thread.handlers
+}
+
+/// Whether this is the first process of its namespace: signals that it does not handle are lost on it, faults excepted.
+fn is_init() -> bool {
+    sys::getpid() == 1
 }
 
 fn set_mask_after_delivery(context: &mut Context) {
@@ -509,6 +599,7 @@ fn deliver(context: &mut Context, arrived: &Arrived, synchronous: bool) {
     // Another thread may have changed the disposition since it was looked at.
     match action.handler {
         SIG_IGN if !synchronous => return set_mask_after_delivery(context),
+        SIG_DFL if !synchronous && is_init() => return set_mask_after_delivery(context),
         SIG_IGN | SIG_DFL => {
             record::signal(context, arrived, synchronous, 0);
             die(context, signal);
@@ -516,10 +607,16 @@ fn deliver(context: &mut Context, arrived: &Arrived, synchronous: bool) {
         _ => {}
     }
     crate::dispatch::on_signal(context, signal);
+    if context.traced.orig_rax != u64::MAX {
+        tracee::before_handler(context, &action);
+    }
     let mut arrived = *arrived;
     if signal == c::SIGSYS && arrived.info.code() == c::SYS_SECCOMP as i32 {
         // The address of the call: the guest's, not the engine's.
         arrived.info.set_address(context.registers.rip);
+    }
+    if signal == c::SIGCHLD && arrived.info.code() == c::CLD_TRAPPED as i32 {
+        crate::ptrace::correct_notice(&mut arrived.info);
     }
     record::signal(context, &arrived, synchronous, action.handler);
     let before = context.registers;
@@ -531,11 +628,13 @@ fn deliver(context: &mut Context, arrived: &Arrived, synchronous: bool) {
         if signal == c::SIGSEGV {
             die(context, c::SIGSEGV);
         }
-        return deliver_fault(context, &Fault::protection(0).into());
+        deliver_fault(context, &Fault::protection(0).into());
+        return;
     }
     let base = context.signals.temporary_mask.take().unwrap_or(context.signals.mask);
     let own = if action.flags & c::SA_NODEFER as u64 != 0 { 0 } else { set_of(signal) };
     set_mask(context, base | action.mask | own);
+    tracee::after_handler(context);
 }
 
 /// Ends the process as the signal would have ended the guest.
@@ -544,13 +643,16 @@ pub fn die(context: &mut Context, signal: u32) -> ! {
     if !context.thread.borrows_memory {
         record::process::killed(signal);
     }
+    tracee::dies_of(context, signal);
     let default = SigAction { handler: SIG_DFL, ..SigAction::default() };
-    loop {
-        // SAFETY: default disposition.
-        let _ = unsafe { sys::sigaction(signal, Some(&default)) };
-        sys::tgkill(sys::getpid(), sys::gettid(), signal);
-        sys::set_signal_mask(!set_of(signal));
-    }
+    // SAFETY: default disposition.
+    let _ = unsafe { sys::sigaction(signal, Some(&default)) };
+    sys::tgkill(sys::getpid(), sys::gettid(), signal);
+    sys::set_signal_mask(!set_of(signal));
+    // The first process of a namespace survives what anybody sends, but not a fault.
+    // SAFETY: this thread is to end.
+    unsafe { entry::fault_with(signal) };
+    sys::exit_group(128 + signal as i32)
 }
 
 /// The guest's `rsp` for a new signal frame.

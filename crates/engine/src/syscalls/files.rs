@@ -1,20 +1,21 @@
 //! Files that would show the engine: /proc entries of the process itself.
 //!
 //! `exe` is replaced by the guest's executable, `maps`, `smaps`, `auxv` and `environ` by contents made up
-//! for the guest. Everything else under /proc is right as it is.
+//! for the guest, `stat`, `statm` and `status` in part. Everything else under /proc is right as it is.
 
-use super::{Args, Outcome, pass};
+use super::{Args, Outcome, pass, supervision};
 use crate::dispatch::{engine, fixed};
 use crate::guest_memory as guest;
-use crate::maps::{AddressSpace, Backing, STACK_TOP};
+use crate::maps::{AddressSpace, Backing, HEAP_START, STACK_TOP};
 use crate::record;
+use crate::signals::{self, Visible};
 use crate::sys::{self, Errno, Result};
 use alloc::vec::Vec;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::auxvec::AT_PHDR;
 use linux_raw_sys::general as c;
-use retro_abi::layout::{GUEST_LIMIT, PAGE};
+use retro_abi::layout::{GUEST_END, GUEST_LIMIT, ISLAND_END, ISLAND_START, PAGE, SHADOW_DISTANCE};
 
 const PATH_MAX: usize = 4096;
 
@@ -32,6 +33,7 @@ enum OwnFile {
     Memory,
     Sizes,
     Status,
+    Numbers,
 }
 
 /// Which own file a path names, if any. `ids` are the process and thread id as text.
@@ -59,6 +61,7 @@ fn own_file(path: &[u8], is_me: impl Fn(&[u8]) -> bool) -> Option<OwnFile> {
         b"mem" => Some(OwnFile::Memory),
         b"statm" => Some(OwnFile::Sizes),
         b"status" => Some(OwnFile::Status),
+        b"stat" => Some(OwnFile::Numbers),
         b"environ" => Some(OwnFile::Environment),
         _ => None,
     }
@@ -89,24 +92,28 @@ pub fn by_path(nr: u32, args: &Args) -> Outcome {
         return pass(nr, args);
     }
     let Ok(path) = guest::read_string(args[position], PATH_MAX) else { return pass(nr, args) };
+    let opens = matches!(nr, c::__NR_open | c::__NR_openat | c::__NR_openat2);
+    let flags = || match nr {
+        c::__NR_open => args[1] as u32,
+        c::__NR_openat => args[2] as u32,
+        _ => guest::read_u64(args[2]).unwrap_or(0) as u32,
+    };
     let Some(file) = own_file(&path, is_own_id) else {
-        return match foreign_executable(&path) {
-            Some(executable_path) => executable(nr, args, position, &executable_path),
+        if let Some(executable_path) = foreign_executable(&path) {
+            return executable(nr, args, position, &executable_path);
+        }
+        return match if opens { foreign_file(&path, flags()) } else { None } {
+            Some(contents) => contents.and_then(|bytes| file_with(&bytes, flags())).into(),
             None => pass(nr, args),
         };
     };
-    let opens = matches!(nr, c::__NR_open | c::__NR_openat | c::__NR_openat2);
     if file == OwnFile::Executable {
         return executable(nr, args, position, &fixed().program.path);
     }
     if !opens {
         return pass(nr, args);
     }
-    let flags = match nr {
-        c::__NR_open => args[1] as u32,
-        c::__NR_openat => args[2] as u32,
-        _ => guest::read_u64(args[2]).unwrap_or(0) as u32,
-    };
+    let flags = flags();
     if file == OwnFile::Memory {
         if flags & c::O_ACCMODE != c::O_RDONLY {
             MEMORY_FILE_OPENED.store(true, Ordering::Relaxed);
@@ -116,7 +123,7 @@ pub fn by_path(nr: u32, args: &Args) -> Outcome {
     if flags & c::O_ACCMODE != c::O_RDONLY || flags & (c::O_DIRECTORY | c::O_PATH) != 0 {
         return pass(nr, args);
     }
-    contents(file).and_then(|bytes| file_with(&bytes, flags)).into()
+    contents(file, &path).and_then(|bytes| file_with(&bytes, flags)).into()
 }
 
 /// A call on a link to an executable, of which `path` is what it should lead to.
@@ -152,7 +159,18 @@ fn file_with(bytes: &[u8], flags: u32) -> Result<u64> {
     Ok(fd as u64)
 }
 
-fn contents(file: OwnFile) -> Result<Vec<u8>> {
+/// Whether a path under the guest's own /proc directory is about the calling thread.
+fn is_about_this_thread(path: &[u8]) -> bool {
+    let mut parts = path.split(|&b| b == b'/').filter(|p| !p.is_empty()).skip(1);
+    let who = parts.next().unwrap_or_default();
+    let thread = if parts.next() == Some(b"task") { parts.next() } else { None };
+    match thread {
+        Some(thread) => thread == alloc::format!("{}", sys::gettid()).as_bytes(),
+        None => who == b"thread-self" || sys::getpid() == sys::gettid(),
+    }
+}
+
+fn contents(file: OwnFile, path: &[u8]) -> Result<Vec<u8>> {
     let program = &fixed().program;
     match file {
         OwnFile::AuxiliaryVector => Ok(program.auxv.clone()),
@@ -175,8 +193,12 @@ fn contents(file: OwnFile) -> Result<Vec<u8>> {
             Ok(guest_sizes(&engine().space, &real))
         }
         OwnFile::Status => {
-            let real = read_file(b"/proc/self/status\0")?;
-            Ok(guest_status(&engine().space, &real))
+            let (real, own) = (read_file(path)?, is_about_this_thread(path));
+            Ok(guest_status(&engine().space, &signals::visible(), own, &real))
+        }
+        OwnFile::Numbers => {
+            let (real, own) = (read_file(path)?, is_about_this_thread(path));
+            Ok(guest_numbers(&engine().space, &signals::visible(), own, &real))
         }
         OwnFile::Executable | OwnFile::Memory => Err(Errno::EINVAL),
     }
@@ -213,23 +235,68 @@ fn guest_sizes(space: &AddressSpace, real: &[u8]) -> Vec<u8> {
     (fields.join(" ") + "\n").into_bytes()
 }
 
-/// status: the same sizes, in KiB.
-fn guest_status(space: &AddressSpace, real: &[u8]) -> Vec<u8> {
+/// stat: the parent, the total size and the signals as the guest knows them. What is blocked is known of its `own` thread.
+fn guest_numbers(space: &AddressSpace, signals: &Visible, own: bool, real: &[u8]) -> Vec<u8> {
+    /// Numbers of fields behind the name, which may hold anything but is in parentheses.
+    const PARENT: usize = 1;
+    const SIZE: usize = 20;
+    const BLOCKED: usize = 29;
+    const IGNORED: usize = 30;
+    const CAUGHT: usize = 31;
+    /// Standard signals only.
+    const SHOWN: u64 = 0x7fff_ffff;
+    let Some(name_end) = real.iter().rposition(|&b| b == b')') else { return real.to_vec() };
+    let (name, rest) = real.split_at(name_end + 1);
+    let mut out = name.to_vec();
+    for (number, field) in rest.trim_ascii().split(|&b| b == b' ').enumerate() {
+        out.push(b' ');
+        let value = match number {
+            PARENT => {
+                let real = core::str::from_utf8(field).ok().and_then(|d| d.parse().ok());
+                supervision::visible_parent(real.unwrap_or(0)) as u64
+            }
+            SIZE => space.total() + STACK_PAGES * PAGE,
+            BLOCKED if own => signals.blocked & SHOWN,
+            IGNORED => signals.ignored & SHOWN,
+            CAUGHT => signals.caught & SHOWN,
+            _ => {
+                out.extend_from_slice(field);
+                continue;
+            }
+        };
+        out.extend_from_slice(alloc::format!("{value}").as_bytes());
+    }
+    out.push(b'\n');
+    out
+}
+
+/// status: the same, with sizes in KiB.
+fn guest_status(space: &AddressSpace, signals: &Visible, own: bool, real: &[u8]) -> Vec<u8> {
     let stack = STACK_PAGES * PAGE;
     let (total, data) = (space.total() + stack, space.total_data() + stack);
     let mut out = Vec::with_capacity(real.len());
     for line in real.split_inclusive(|&b| b == b'\n') {
         let name = line.split(|&b| b == b':').next().unwrap_or_default();
-        let bytes = match name {
-            b"VmPeak" | b"VmSize" => total,
-            b"VmData" => data,
+        let size = |bytes: u64| alloc::format!("{:8} kB", bytes / 1024);
+        let set = |signals: u64| alloc::format!("{signals:016x}");
+        let value = match name {
+            b"VmPeak" | b"VmSize" => size(total),
+            b"VmData" => size(data),
+            b"PPid" => {
+                let digits = line[name.len() + 1..].trim_ascii();
+                let real = core::str::from_utf8(digits).ok().and_then(|d| d.parse().ok());
+                alloc::format!("{}", supervision::visible_parent(real.unwrap_or(0)))
+            }
+            b"SigBlk" if own => set(signals.blocked),
+            b"SigIgn" => set(signals.ignored),
+            b"SigCgt" => set(signals.caught),
             _ => {
                 out.extend_from_slice(line);
                 continue;
             }
         };
         let name = core::str::from_utf8(name).unwrap_or_default();
-        out.extend_from_slice(alloc::format!("{name}:\t{:8} kB\n", bytes / 1024).as_bytes());
+        out.extend_from_slice(alloc::format!("{name}:\t{value}\n").as_bytes());
     }
     out
 }
@@ -261,6 +328,41 @@ fn foreign_executable(path: &[u8]) -> Option<Vec<u8>> {
     Some(name)
 }
 
+/// The process of a path like `/proc/NUMBER/NAME` or `/proc/NUMBER/task/NUMBER/NAME`, and the name.
+fn foreign_name(path: &[u8]) -> Option<(i32, &[u8])> {
+    let path = path.strip_suffix(b"\0").unwrap_or(path);
+    let rest = path.strip_prefix(b"/proc/")?;
+    let mut parts = rest.split(|&b| b == b'/').filter(|p| !p.is_empty());
+    let number = |text: &[u8]| core::str::from_utf8(text).ok()?.parse::<i32>().ok();
+    let process = number(parts.next()?)?;
+    let mut name = parts.next()?;
+    if name == b"task" {
+        number(parts.next()?)?;
+        name = parts.next()?;
+    }
+    parts.next().is_none().then_some((process, name))
+}
+
+/// What a file of another process that runs in an engine should hold, if that is not what it holds.
+fn foreign_file(path: &[u8], flags: u32) -> Option<Result<Vec<u8>>> {
+    let (process, name) = foreign_name(path)?;
+    let writes = flags & c::O_ACCMODE != c::O_RDONLY;
+    match name {
+        b"mem" if writes => FOREIGN_MEMORY_OPENED.store(true, Ordering::Relaxed),
+        b"maps" | b"smaps" if !writes && runs_in_engine(process) => {
+            return Some(read_file(path).map(|real| foreign_maps(&real)));
+        }
+        _ => {}
+    }
+    None
+}
+
+fn runs_in_engine(process: i32) -> bool {
+    let link = alloc::format!("/proc/{process}/exe\0");
+    let mut buffer = [0u8; 64];
+    sys::read_link(link.as_bytes(), &mut buffer).is_ok_and(|path| path.starts_with(ENGINE_LINK))
+}
+
 /// Length of the real mapping that begins at an address.
 pub fn mapping_length(start: u64) -> Result<u64> {
     let real = read_file(b"/proc/self/maps\0")?;
@@ -271,6 +373,28 @@ pub fn mapping_length(start: u64) -> Result<u64> {
 /// The kernel's list less the engine's mappings, with the rights the guest gave, the heap and the stack
 /// named, and ranges joined that only the engine's protection of code had split.
 fn guest_maps(space: &AddressSpace, real: &[u8]) -> Vec<u8> {
+    let follows = record::watching();
+    let is_shadow = |line: &Line| follows && !record::shadow::covers(line.start, line.end);
+    visible_maps(Some(space), is_shadow, real)
+}
+
+/// The same of another process, of whose guest only the kernel's list tells.
+fn foreign_maps(real: &[u8]) -> Vec<u8> {
+    let mut lines = real.split(|&b| b == b'\n').filter_map(Line::parse);
+    // Only a process that keeps a shadow has its context there.
+    let follows = lines.any(|line| (line.start..line.end).contains(&(SHADOW_DISTANCE - PAGE)));
+    let is_shadow = |line: &Line| {
+        let guest = line.end <= GUEST_END || (ISLAND_START..ISLAND_END).contains(&line.start);
+        follows && !guest
+    };
+    visible_maps(None, is_shadow, real)
+}
+
+fn visible_maps(
+    space: Option<&AddressSpace>,
+    is_shadow: impl Fn(&Line) -> bool,
+    real: &[u8],
+) -> Vec<u8> {
     let mut out: Vec<u8> = Vec::with_capacity(real.len());
     let mut previous: Option<Line> = None;
     let mut hidden = false;
@@ -283,14 +407,16 @@ fn guest_maps(space: &AddressSpace, real: &[u8]) -> Vec<u8> {
             }
             continue;
         };
-        let shadow = record::watching() && !record::shadow::covers(line.start, line.end);
         hidden = (GUEST_LIMIT..1 << 63).contains(&line.start)
-            || shadow && line.start < GUEST_LIMIT
+            || line.start < GUEST_LIMIT && is_shadow(&line)
             || matches!(line.name, b"[vdso]" | b"[vvar]" | b"[vvar_vclock]");
         if hidden {
             continue;
         }
-        line.adjust(space);
+        match space {
+            Some(space) => line.adjust(space),
+            None => line.name_by_place(),
+        }
         match &mut previous {
             Some(p) if p.continues_in(&line) => p.end = line.end,
             _ => previous.replace(line).into_iter().for_each(|p| p.print(&mut out)),
@@ -350,6 +476,17 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// Names heap and stack as far as their places tell.
+    fn name_by_place(&mut self) {
+        if self.start == HEAP_START {
+            self.name = b"[heap]";
+        } else if self.end == STACK_TOP {
+            self.name = b"[stack]";
+        } else if self.name == b"[heap]" || self.name == b"[stack]" {
+            self.name = b"";
+        }
+    }
+
     fn continues_in(&self, next: &Line) -> bool {
         let file = self.identity.iter().any(|&b| (b'1'..=b'9').contains(&b));
         self.end == next.start
@@ -383,17 +520,33 @@ impl<'a> Line<'a> {
 /// Whether the guest has ever opened its own memory as a writable file.
 static MEMORY_FILE_OPENED: AtomicBool = AtomicBool::new(false);
 
+/// The same of another process's memory.
+static FOREIGN_MEMORY_OPENED: AtomicBool = AtomicBool::new(false);
+
 /// Writes. A write to the guest's own memory file changes code without any fault, even where the guest
-/// itself may not write.
+/// itself may not write; another process must be told.
 pub fn write(nr: u32, args: &Args) -> Outcome {
-    if !MEMORY_FILE_OPENED.load(Ordering::Relaxed) {
+    let own = MEMORY_FILE_OPENED.load(Ordering::Relaxed);
+    let foreign = FOREIGN_MEMORY_OPENED.load(Ordering::Relaxed);
+    if !own && !foreign {
         return pass(nr, args);
     }
     let link = alloc::format!("/proc/self/fd/{}\0", args[0] as u32);
     let mut buffer = [0u8; 64];
-    let to_memory = sys::read_link(link.as_bytes(), &mut buffer)
-        .is_ok_and(|path| own_file(path, is_own_id) == Some(OwnFile::Memory));
+    let Ok(path) = sys::read_link(link.as_bytes(), &mut buffer) else { return pass(nr, args) };
+    let to_memory = own_file(path, is_own_id) == Some(OwnFile::Memory);
+    let to_foreign = foreign_name(path).filter(|&(_, name)| name == b"mem").map(|(pid, _)| pid);
     let outcome = pass(nr, args);
+    if let (false, Some(pid), Outcome::Value(written)) = (to_memory, to_foreign, outcome)
+        && sys::check(written).is_ok()
+    {
+        // Where the file's position was is not worth asking.
+        let (start, end) = match nr {
+            c::__NR_pwrite64 => (args[3], args[3].saturating_add(written)),
+            _ => (0, GUEST_LIMIT),
+        };
+        crate::ptrace::memory_written(pid, start, end);
+    }
     if to_memory {
         let engine = &mut *engine();
         engine.cache.unprotect_all(&engine.space);

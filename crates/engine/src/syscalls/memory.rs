@@ -47,7 +47,15 @@ pub fn mmap(args: &Args) -> Result<u64> {
     let how = if flags & c::MAP_FIXED != 0 { c::MAP_FIXED } else { c::MAP_FIXED_NOREPLACE };
     let kept = flags & !(c::MAP_FIXED | c::MAP_FIXED_NOREPLACE | c::MAP_32BIT);
     // SAFETY: the range is the guest's.
-    let mapped = unsafe { sys::mmap(at, len, real_protection(prot), kept | how, fd, offset)? };
+    let mapped = unsafe { sys::mmap(at, len, real_protection(prot), kept | how, fd, offset) };
+    let kernel_chooses = address == 0 && !fixed && flags & c::MAP_ANONYMOUS == 0;
+    let (at, mapped) = match mapped {
+        Err(Errno::EINVAL) if kernel_chooses => {
+            let place = mmap_where_kernel_likes(engine, len, prot, kept, fd, offset)?;
+            (place, place)
+        }
+        mapped => (at, mapped?),
+    };
     if mapped != at {
         // A kernel without MAP_FIXED_NOREPLACE took the address as a hint and found it used.
         // SAFETY: just mapped, and unused.
@@ -68,6 +76,28 @@ pub fn mmap(args: &Args) -> Result<u64> {
     let source = (flags & c::MAP_ANONYMOUS == 0).then_some(Source { fd, offset });
     record::maps::mapped(at, len, prot & 7, flags, source);
     Ok(at)
+}
+
+/// Maps a file whose driver insists on the choice of the address (rings of `io_uring`). Asked for the lower 2 GiB, the
+/// kernel chooses in the guest's range.
+fn mmap_where_kernel_likes(
+    engine: &Engine,
+    len: u64,
+    prot: u32,
+    flags: u32,
+    fd: i32,
+    offset: u64,
+) -> Result<u64> {
+    // SAFETY: the kernel chooses what is free.
+    let mapped =
+        unsafe { sys::mmap(0, len, real_protection(prot), flags | c::MAP_32BIT, fd, offset)? };
+    if mapped < GUEST_MIN || mapped + len > GUEST_END || !engine.space.is_free(mapped, mapped + len)
+    {
+        // SAFETY: just mapped, and unused.
+        let _ = unsafe { sys::munmap(mapped, len) };
+        return Err(Errno::ENOMEM);
+    }
+    Ok(mapped)
 }
 
 fn fixed_place(engine: &Engine, address: u64, len: u64, flags: u32) -> Result<u64> {
@@ -426,6 +456,19 @@ pub fn shmdt(args: &Args) -> Result<()> {
 }
 
 /// `io_setup`: the kernel maps a ring where it likes, and names the context by its address. The ring is
+/// `io_uring_setup`: from now on the kernel may write any memory at any time, as another process would.
+pub fn io_uring_setup(args: &Args) -> Outcome {
+    let outcome = pass(c::__NR_io_uring_setup, args);
+    if let Outcome::Value(value) = outcome
+        && sys::check(value).is_ok()
+    {
+        let engine = &mut *engine();
+        engine.cache.check_all_pages(&engine.space);
+        engine.memory_is_shared();
+    }
+    outcome
+}
+
 /// moved to the guest's range, and its name with it.
 pub fn io_setup(args: &Args) -> Outcome {
     let outcome = pass(c::__NR_io_setup, args);

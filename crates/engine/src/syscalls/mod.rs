@@ -2,18 +2,25 @@
 //!
 //! Most go to the kernel as they are. Handled here are those that touch what the engine owns: the address
 //! space ([`memory`]), threads and programs ([`process`]), signals ([`signal`]), and names under /proc that
-//! would show the engine instead of the guest ([`files`]).
+//! would show the engine instead of the guest ([`files`]), and who seems to be the guest's parent ([`supervision`]).
 
 pub mod files;
 pub mod limits;
 pub mod memory;
 pub mod process;
+pub mod seccomp;
+pub mod segments;
 pub mod signal;
+pub mod supervision;
+pub mod user_dispatch;
 
 use crate::context::{Context, Gpr};
 use crate::dispatch::{engine, fixed, unprotect_all_code};
 use crate::entry::{self, RESTART};
+use crate::ptrace;
+use crate::ptrace::tracee::{self, Wanted};
 use crate::record;
+use crate::signals::{self, Arrived};
 use crate::sys::{self, Errno};
 use linux_raw_sys::general as c;
 
@@ -25,6 +32,7 @@ pub type Args = [u64; 6];
 
 /// What a system call came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "it is moved once")]
 pub enum Outcome {
     /// A value for rax.
     Value(u64),
@@ -32,6 +40,8 @@ pub enum Outcome {
     Restart,
     /// All registers have been set already (`rt_sigreturn`).
     Resumed,
+    /// It is not made; rax keeps its number, and a signal tells.
+    Trapped(Arrived),
 }
 
 impl From<sys::Result<u64>> for Outcome {
@@ -58,19 +68,81 @@ pub fn handle(context: &mut Context, next: u64) {
     context.registers.set(Gpr::R11, flags);
     let fixed = fixed();
     fixed.events.syscall_entry(context, fixed.stats);
-    let outcome = call(context, number, &args);
+    let Made { number, args, outcome } = match user_dispatch::divert(context, number, &args) {
+        Some(outcome) => Made { number, args, outcome },
+        None if context.traced.on != 0 => traced_call(context, number),
+        None => Made { number, args, outcome: call(context, number, &args) },
+    };
     match outcome {
         Outcome::Value(value) => context.registers.set(Gpr::Rax, value),
-        Outcome::Restart => context.registers.rip = next - SYSCALL_LEN,
-        Outcome::Resumed => {}
+        Outcome::Restart => restart(context, number, next),
+        Outcome::Resumed | Outcome::Trapped(_) => {}
     }
     match outcome {
         Outcome::Value(_) => fixed.events.syscall_exit(context, number, &args, fixed.stats),
-        Outcome::Restart | Outcome::Resumed => record::resumed(context, RESTART),
+        Outcome::Restart | Outcome::Resumed | Outcome::Trapped(_) => {
+            record::resumed(context, RESTART)
+        }
+    }
+    if context.traced.on != 0 && !matches!(outcome, Outcome::Trapped(_)) {
+        tracee::exit_syscall(context);
+    }
+    if let Outcome::Trapped(arrived) = outcome {
+        signals::deliver_fault(context, &arrived);
+    }
+}
+
+/// A system call that was made, maybe another one than the guest asked for.
+struct Made {
+    number: u64,
+    args: Args,
+    outcome: Outcome,
+}
+
+/// A call of a thread whose tracer may have other plans with it.
+fn traced_call(context: &mut Context, number: u64) -> Made {
+    match tracee::enter_syscall(context, number) {
+        Wanted::Call(wanted, args) => {
+            let outcome = call(context, wanted, &args);
+            Made { number: wanted, args, outcome }
+        }
+        Wanted::Outcome(value) => {
+            let args = record::syscall_arguments(&context.registers);
+            Made { number: u64::MAX, args, outcome: Outcome::Value(value) }
+        }
+    }
+}
+
+/// A call that was not made, or was interrupted, is made again. A tracer that watches calls sees how this one ended
+/// before it begins anew, and sees nothing of one that never began.
+fn restart(context: &mut Context, number: u64, next: u64) {
+    /// Made again whatever handler comes first.
+    const ALWAYS: i32 = -513;
+    let traced = &mut context.traced;
+    let mut code = core::mem::take(&mut traced.restart);
+    if code == 0 && traced.on != 0 && traced.wants & ptrace::wants::SYSCALLS != 0 {
+        code = ALWAYS;
+    }
+    if code == 0 {
+        traced.orig_rax = u64::MAX;
+        context.registers.set(Gpr::Rax, number);
+        context.registers.rip = next - SYSCALL_LEN;
+    } else {
+        traced.orig_rax = number;
+        context.registers.set(Gpr::Rax, code as i64 as u64);
     }
 }
 
 fn call(context: &mut Context, number: u64, args: &Args) -> Outcome {
+    if context.thread.filters.any()
+        && let Some(outcome) = seccomp::judge(context, number, args)
+    {
+        return outcome;
+    }
+    call_unfiltered(context, number, args)
+}
+
+fn call_unfiltered(context: &mut Context, number: u64, args: &Args) -> Outcome {
     // The kernel looks at the lower half only.
     let nr = number as u32;
     match nr {
@@ -99,17 +171,19 @@ fn call(context: &mut Context, number: u64, args: &Args) -> Outcome {
         c::__NR_exit => process::exit(context, args[0]),
         c::__NR_exit_group => process::exit_group(context, args[0]),
         c::__NR_arch_prctl => process::arch_prctl(context, args),
-        c::__NR_prctl => process::prctl(args),
+        c::__NR_prctl => process::prctl(context, args),
+        c::__NR_seccomp => seccomp::seccomp(context, args),
+        c::__NR_ptrace => ptrace::ptrace(context, args),
+        c::__NR_wait4 => ptrace::wait4(context, args),
+        c::__NR_waitid => ptrace::waitid(context, args),
+        c::__NR_process_vm_writev => ptrace::written_through(args),
+        c::__NR_getppid => supervision::getppid(args),
         // The kernel would write to memory and change rip behind the engine's back; libraries fall back.
         c::__NR_rseq => Errno::ENOSYS.into(),
-        // Rings that the kernel fills without a system call, mapped where it likes.
-        c::__NR_io_uring_setup | c::__NR_io_uring_enter | c::__NR_io_uring_register => {
-            Errno::ENOSYS.into()
-        }
+        c::__NR_io_uring_setup => memory::io_uring_setup(args),
         c::__NR_io_setup => memory::io_setup(args),
         c::__NR_io_destroy => memory::io_destroy(args),
-        // Segments other than the flat ones would need the engine's GS.
-        c::__NR_modify_ldt => Errno::ENOSYS.into(),
+        c::__NR_modify_ldt => segments::modify_ldt(args),
         c::__NR_map_shadow_stack => Errno::EOPNOTSUPP.into(),
 
         c::__NR_rt_sigaction => signal::sigaction(context, args).into(),

@@ -6,18 +6,20 @@
 //! | `fork` (copied memory) | the kernel copies the engine along; other threads' contexts become free |
 //! | `execve` | the target is resolved here, then the engine image executes itself for it |
 
-use super::{Args, Outcome, pass};
+use super::{Args, Outcome, pass, seccomp, supervision, user_dispatch};
 use crate::context::{Context, Gpr, counter};
 use crate::dispatch::{Engine, engine, fixed, flush_stats};
 use crate::exec::{self, Refused, Resolved};
 use crate::guest_memory as guest;
 use crate::lock::{Guard, Lock};
+use crate::ptrace;
 use crate::record;
 use crate::signals::{self, AlternateStack, Handlers};
 use crate::sys::{self, Errno, Result};
 use crate::{entry, threads, vectors};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering};
 use linux_raw_sys::auxvec as aux;
 use linux_raw_sys::general as c;
 use retro_abi::config::{Config, Policy};
@@ -136,6 +138,8 @@ fn share_memory(
     }
     child.guest_gs_base = context.guest_gs_base;
     child.guest_gs_selector = context.guest_gs_selector;
+    child.cpuid_faults = context.cpuid_faults;
+    child.thread.filters.follow(&context.thread.filters);
     child.thread.borrows_memory = !has(c::CLONE_THREAD);
     child.thread.reinstall_handlers = task.flags & CLONE_CLEAR_SIGHAND != 0;
     child.signals.alternate =
@@ -146,8 +150,9 @@ fn share_memory(
     if watched {
         record::schedule::join(child as u64);
     }
-    // A parent that waits for its child must let it run; the kernel keeps it from running itself.
-    let waits = watched && has(c::CLONE_VFORK);
+    // A parent that waits for its child must let it run; the kernel keeps it from running itself. So does a tracer
+    // that is told of the child.
+    let waits = watched && (has(c::CLONE_VFORK) || context.traced.on != 0);
     // Not even somebody's `kill -SEGV` may come before the child has its own GS.
     sys::set_signal_mask(ALL_SIGNALS);
     let home = waits.then(|| record::schedule::release(context));
@@ -161,7 +166,7 @@ fn share_memory(
             record::schedule::forget(child as u64);
         }
         // SAFETY: no thread was made, so the context is still this thread's to free.
-        unsafe { (*child).thread.in_use.store(0, core::sync::atomic::Ordering::Release) };
+        unsafe { (*child).thread.in_use.store(0, Ordering::Release) };
     } else if watched {
         if !has(c::CLONE_THREAD) {
             record::process::forked(value as u32, None);
@@ -180,6 +185,7 @@ struct AllLocks<'a> {
     _handlers: Guard<'a, [sys::SigAction; signals::SIGNALS]>,
     _queue: Guard<'static, record::schedule::Queue>,
     _recorder: Guard<'static, Option<record::Recorder>>,
+    _tracees: ptrace::Hold,
     _allocator: crate::memory::Hold,
 }
 
@@ -193,6 +199,7 @@ fn copy_memory(
     let args = arguments(0);
     let handlers = context.thread.handlers.clone();
     let log = record::process::reserve_log();
+    let traced = ptrace::tracee::before_fork(context);
     let value = {
         let _locks = AllLocks {
             _engine: engine(),
@@ -200,6 +207,7 @@ fn copy_memory(
             _handlers: handlers.0.lock(),
             _queue: record::schedule::hold(),
             _recorder: record::hold(),
+            _tracees: ptrace::hold(),
             _allocator: crate::memory::hold(),
         };
         // SAFETY: the child runs on a copy of this very stack.
@@ -207,6 +215,7 @@ fn copy_memory(
     };
     if value == 0 {
         threads::after_fork(context);
+        ptrace::forget_all();
         if task.flags & CLONE_CLEAR_SIGHAND != 0 {
             signals::clear_handlers(&context.thread.handlers);
         }
@@ -216,13 +225,17 @@ fn copy_memory(
             context.registers.set(Gpr::Rsp, task.stack);
         }
         context.registers.set(Gpr::Rax, 0);
+        context.user_dispatch = Default::default();
         context.guest_fs_base = sys::fs_base();
         record::process::begin_fork(context, log);
         if fixed().counting {
             retro_abi::stats::Stats::add(&fixed().stats.processes, 1);
             retro_abi::stats::Stats::add(&fixed().stats.threads, 1);
         }
-    } else if sys::check(value).is_ok() {
+        return Outcome::Value(value);
+    }
+    ptrace::tracee::after_fork(context, traced);
+    if sys::check(value).is_ok() {
         record::process::forked(value as u32, log);
     } else {
         record::process::unreserve(log);
@@ -236,7 +249,13 @@ pub fn exit(context: &mut Context, code: u64) -> ! {
     record::process::end_thread(context, code);
     sys::set_signal_mask(ALL_SIGNALS);
     let context = if record::watching() { record::schedule::leave(context) } else { context };
-    let state = &raw const context.thread.in_use;
+    static NOBODY: AtomicU32 = AtomicU32::new(0);
+    let mut state = &raw const context.thread.in_use;
+    if context.traced.on != 0 {
+        // A tracer may look at the context when the thread is about to end.
+        context.thread.in_use.store(threads::in_use::ENDING, Ordering::Release);
+        state = &raw const NOBODY;
+    }
     // SAFETY: all signals are blocked.
     unsafe { entry::thread_exit(code, state) }
 }
@@ -327,7 +346,8 @@ fn execute(
     }
     arguments.push(0);
     let borrowed = context.thread.borrows_memory;
-    let (variable, fd) = configuration(&resolved, context.signals.mask, borrowed)?;
+    let filters = seccomp::for_exec(context)?;
+    let (variable, fd) = configuration(&resolved, context.signals.mask, borrowed, filters)?;
     environment.push(variable.as_ptr() as u64);
     environment.push(0);
     leave_for_exec(context);
@@ -338,6 +358,7 @@ fn execute(
         sys::check(unsafe { sys::syscall(c::__NR_execve, args) })
     });
     sys::close(fd);
+    filters.inspect(|&filters| sys::close(filters));
     stay_after_exec(context);
     error
 }
@@ -355,7 +376,12 @@ fn without_turn(context: &mut Context, execute: impl FnOnce() -> Result<u64>) ->
 }
 
 /// The variable that tells the next engine what to load, and the descriptor it names.
-fn configuration(resolved: &Resolved, mask: u64, borrowed: bool) -> Result<(Vec<u8>, i32)> {
+fn configuration(
+    resolved: &Resolved,
+    mask: u64,
+    borrowed: bool,
+    filters: Option<i32>,
+) -> Result<(Vec<u8>, i32)> {
     // A high number, which programs are unlikely to expect free; without close-on-exec.
     let fd = sys::duplicate_from(resolved.fd, 700).or_else(|_| sys::duplicate_from(resolved.fd, 3));
     sys::close(resolved.fd);
@@ -371,6 +397,8 @@ fn configuration(resolved: &Resolved, mask: u64, borrowed: bool) -> Result<(Vec<
         exe_fd: Some(fd),
         cache_kib: fixed.cache_kib,
         signal_mask: Some(mask),
+        supervised: supervision::for_exec(),
+        filters,
         path: b"",
     };
     let mut text = alloc::string::String::new();
@@ -446,15 +474,8 @@ pub fn arch_prctl(context: &mut Context, args: &Args) -> Outcome {
         }
         // The vDSO stays hidden, and control-flow enforcement off.
         arch::MAP_VDSO_X32..=arch::MAP_VDSO_64 => Errno::EINVAL.into(),
-        // Making cpuid fault would fault the engine, which executes it for the guest.
-        arch::GET_CPUID => Outcome::Value(1),
-        arch::SET_CPUID => {
-            if args[1] != 0 {
-                Outcome::Value(0)
-            } else {
-                Errno::ENODEV.into()
-            }
-        }
+        arch::GET_CPUID => Outcome::Value(!context.cpuid_faults as u64),
+        arch::SET_CPUID => set_cpuid(context, args[1] != 0).into(),
         code if code >> 12 == 5 => Errno::EINVAL.into(),
         arch::REQ_XCOMP_PERM => request_state(context, args),
         _ => pass(c::__NR_arch_prctl, args),
@@ -478,16 +499,35 @@ fn request_state(context: &Context, args: &Args) -> Outcome {
     outcome
 }
 
+/// Lets `cpuid` fault, or not. The engine needs it, so that only the emulated instruction faults; the kernel says whether
+/// this machine could do it.
+fn set_cpuid(context: &mut Context, allowed: bool) -> Result<()> {
+    sys::arch_prctl(sys::arch::SET_CPUID, 0)?;
+    sys::arch_prctl(sys::arch::SET_CPUID, 1)?;
+    context.cpuid_faults = !allowed;
+    Ok(())
+}
+
 /// `prctl`
-pub fn prctl(args: &Args) -> Outcome {
+pub fn prctl(context: &mut Context, args: &Args) -> Outcome {
     use linux_raw_sys::prctl as p;
     match args[0] as u32 {
-        // The engine has told the kernel already what belongs to the guest.
-        p::PR_SET_MM => Errno::EPERM.into(),
-        // System calls from the engine would be dispatched too.
-        p::PR_SET_SYSCALL_USER_DISPATCH => Errno::EINVAL.into(),
-        // rdtsc would trap in the engine as well.
-        p::PR_SET_TSC if args[1] as u32 != p::PR_TSC_ENABLE => Errno::EINVAL.into(),
+        p::PR_GET_PDEATHSIG => supervision::death_signal(args),
+        p::PR_SET_PDEATHSIG => supervision::set_death_signal(args),
+        // The heap is the engine's own invention, and the executable for the kernel is the engine.
+        p::PR_SET_MM
+            if matches!(
+                args[1] as u32,
+                p::PR_SET_MM_START_BRK
+                    | p::PR_SET_MM_BRK
+                    | p::PR_SET_MM_EXE_FILE
+                    | p::PR_SET_MM_MAP
+            ) =>
+        {
+            Errno::EPERM.into()
+        }
+        p::PR_SET_SYSCALL_USER_DISPATCH => user_dispatch::set(context, args),
+        p::PR_SET_SECCOMP => seccomp::set_by_prctl(context, args),
         _ => pass(c::__NR_prctl, args),
     }
 }

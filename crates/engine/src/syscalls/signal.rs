@@ -131,9 +131,11 @@ pub fn sigaltstack(context: &mut Context, args: &Args) -> Result<()> {
 fn waiting(context: &mut Context, mask: Option<u64>, nr: u32, args: &Args) -> Outcome {
     context.signals.temporary_mask = mask;
     let outcome = pass(nr, args);
-    // A restart means that the wait has not begun: the signal got through the guest's own mask.
+    // A restart means that the wait has not begun: the signal got through the guest's own mask. Unless a tracer's engine has
+    // put the signal there.
     let arrived = context.pending.load(Ordering::Relaxed) & signals::PENDING_SIGNAL != 0;
-    if !arrived || outcome == Outcome::Restart {
+    let begun = outcome != Outcome::Restart || context.traced.restart != 0;
+    if !arrived || !begun {
         context.signals.temporary_mask = None;
     }
     outcome

@@ -38,6 +38,10 @@ pub fn only_stores(guest: &Instruction) -> bool {
     !matches!(guest.mnemonic(), Mnemonic::Fnstenv | Mnemonic::Fnsave)
 }
 
+fn is_data_segment(register: Register) -> bool {
+    matches!(register, Register::DS | Register::ES | Register::SS | Register::FS)
+}
+
 /// Classifies an instruction.
 pub fn classify(guest: &Instruction) -> Class {
     use Nondeterministic as N;
@@ -50,6 +54,20 @@ pub fn classify(guest: &Instruction) -> Class {
         Mnemonic::Rdseed => return Class::Nondeterministic(N::Rdseed),
         Mnemonic::Rdpid => return Class::Nondeterministic(N::Rdpid),
         Mnemonic::Rdpru => return Class::Nondeterministic(N::Rdpru),
+        Mnemonic::Rdpmc => return Class::Nondeterministic(N::Rdpmc),
+        Mnemonic::Lsl
+        | Mnemonic::Lar
+        | Mnemonic::Verr
+        | Mnemonic::Verw
+        | Mnemonic::Sgdt
+        | Mnemonic::Sidt
+        | Mnemonic::Sldt
+        | Mnemonic::Str
+        | Mnemonic::Smsw => return Class::Nondeterministic(N::Descriptor),
+        // Whether it was the time limit that ended the wait is in the carry flag.
+        Mnemonic::Tpause | Mnemonic::Umwait => return Class::Nondeterministic(N::Pause),
+        // Undefined, as on the machine without protection keys that cpuid shows; the rights of key 0 are the engine's.
+        Mnemonic::Rdpkru | Mnemonic::Wrpkru => return Class::Emulate,
         // One of its registers says which parts of the vector state are in use.
         Mnemonic::Xgetbv => return Class::Nondeterministic(N::Xgetbv),
         // The trap flag may be in what they pop.
@@ -64,7 +82,8 @@ pub fn classify(guest: &Instruction) -> Class {
         | Mnemonic::Sysret
         | Mnemonic::Sysretq
         | Mnemonic::Rsm => return Class::Plain,
-        Mnemonic::Rdgsbase | Mnemonic::Wrgsbase | Mnemonic::Lgs => return Class::Emulate,
+        Mnemonic::Rdgsbase | Mnemonic::Wrgsbase => return Class::Emulate,
+        Mnemonic::Lgs => return Class::Nondeterministic(N::GuestGs),
         // They store the address of the last x87 instruction, which is a cache address.
         Mnemonic::Fnstenv
         | Mnemonic::Fnsave
@@ -79,7 +98,13 @@ pub fn classify(guest: &Instruction) -> Class {
         Mnemonic::Mov | Mnemonic::Push | Mnemonic::Pop
             if (0..guest.op_count()).any(|i| guest.op_register(i) == Register::GS) =>
         {
-            return Class::Emulate;
+            return Class::Nondeterministic(N::GuestGs);
+        }
+        Mnemonic::Mov | Mnemonic::Push | Mnemonic::Pop | Mnemonic::Lfs | Mnemonic::Lss
+            if (0..guest.op_count()).any(|i| is_data_segment(guest.op_register(i)))
+                || matches!(guest.mnemonic(), Mnemonic::Lfs | Mnemonic::Lss) =>
+        {
+            return Class::Nondeterministic(N::Segment);
         }
         _ => {}
     }

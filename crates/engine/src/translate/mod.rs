@@ -28,7 +28,7 @@ pub mod output;
 use crate::clock::weave::{Plan, Timekeeper};
 use crate::context::{Gpr, slot};
 use crate::entry::target;
-use crate::policy::{Nondeterministic, Policy};
+use crate::policy::Policy;
 use crate::record::weave::{self, Weaver};
 use alloc::vec::Vec;
 use classify::{Class, classify};
@@ -389,7 +389,8 @@ impl Translator {
         let pc = guest.ip();
         let next = pc + guest.len() as u64;
         let linkable = request.linkable;
-        let way = if request.keeps_flags { branch::Way::Engine } else { branch::Way::Table };
+        // A block of so many instructions is left for the engine, wherever it leads.
+        let way = if linkable { branch::Way::Table } else { branch::Way::Engine };
         if guest.is_invalid() {
             // The CPU may know better than the decoder what it executes, but not at this address:
             // undefined here means SIGILL at the guest's pc.
@@ -459,10 +460,17 @@ impl Translator {
                 }
             }
             Class::Nondeterministic(what)
-                if !P::INTERCEPT_NONDETERMINISTIC && what != Nondeterministic::Cpuid =>
+                if !P::INTERCEPT_NONDETERMINISTIC && !what.is_always_emulated() =>
             {
-                self.out.raw(bytes);
-                self.out.exit_jump(next, linkable);
+                let offsets = self.offsets[index];
+                if operand::is_position_independent(guest) {
+                    self.out.raw(bytes);
+                    self.out.exit_jump(next, linkable);
+                } else if self.operands.emit(&mut self.out, guest, bytes, &offsets) {
+                    self.out.exit_jump(next, linkable);
+                } else {
+                    self.out.exit_fixed(pc, target::exit_emulate());
+                }
             }
             Class::Nondeterministic(_) | Class::Emulate => {
                 self.out.exit_fixed(pc, target::exit_emulate());
