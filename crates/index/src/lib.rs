@@ -8,7 +8,8 @@
 //! ```text
 //! build          replays intervals and writes volumes
 //! claim          who builds them
-//! coverage       how much is built
+//! coverage       how much is built;  failure  what cannot be, and why
+//! place          where it is
 //! volume         one interval, open for questions; a directory with
 //!   windows        when windows begin, and their threads
 //!   page_versions  what memory held
@@ -31,10 +32,12 @@ pub mod call_tree;
 pub mod claim;
 pub mod coverage;
 pub mod events;
+mod failure;
 pub mod frames;
 mod manifest;
 pub mod page_versions;
 pub mod pieces;
+mod place;
 pub mod set_tree;
 mod volume;
 pub mod windows;
@@ -42,12 +45,9 @@ pub mod windows;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use failure::Cause;
+pub use place::Place;
 pub use volume::Volume;
-
-/// The directory of a recording's index.
-pub fn directory(recording: &Path) -> PathBuf {
-    recording.join(retro_recording::INDEX_NAME)
-}
 
 /// Why an index could not be built or used.
 #[derive(Debug, thiserror::Error)]

@@ -43,7 +43,7 @@ impl Question {
     /// About a moment, or another one if none is named. A last result that there is not stands for `None`.
     pub fn about(subject: &Subject, otherwise: TimePoint) -> Result<Question> {
         let recording = Arc::new(selection::open(subject.recording.as_deref())?);
-        let last = last_result::read(recording.directory());
+        let last = last_result::read(&recording);
         let point = subject.at.unwrap_or(otherwise);
         let is_last = matches!(point, TimePoint::Last | TimePoint::Now);
         let log = match (subject.process, last) {

@@ -1,10 +1,10 @@
 //! Storing what the log tells besides memory: system calls, signals, mappings, threads.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use retro_abi::channel::Stream;
 use retro_abi::log::Event;
+use retro_recording::Directory;
 use retro_replayer::Replayer;
 
 use super::Job;
@@ -18,12 +18,12 @@ use crate::windows::WindowTable;
 pub(super) fn store_rows(
     replayer: &Replayer,
     job: Job,
-    directory: &Path,
+    directory: &Directory,
     manifest: &Manifest,
 ) -> Result<(u64, u64), Error> {
-    let table = WindowTable::open(&directory.join("windows"), manifest.window_table, 0)?;
-    let mut rows = RowWriter::create(&directory.join("rows"))?;
-    let mut kinds = SetTreeWriter::create(&directory.join("row-kinds"), SetKind::Counted)?;
+    let table = WindowTable::open(&directory.named("windows"), manifest.window_table, 0)?;
+    let mut rows = RowWriter::create(&directory.named("rows"))?;
+    let mut kinds = SetTreeWriter::create(&directory.named("row-kinds"), SetKind::Counted)?;
     let mut gathered: Vec<TimedRow> = Vec::new();
     // The first interval of a log has rows before it is said to begin: what the program was loaded as.
     let intervals = replayer.intervals(job.log);
@@ -84,7 +84,7 @@ pub(super) fn store_rows(
         kinds.sync()?;
     }
     debug_assert_eq!(
-        RowTable::open(&directory.join("rows"), committed.0).map_or(0, |rows| rows.windows()),
+        RowTable::open(&directory.named("rows"), committed.0).map_or(0, |rows| rows.windows()),
         table.len()
     );
     Ok(committed)
