@@ -25,7 +25,7 @@
 //! 2. A session never goes beyond the end of its interval, and never begins when a part of its log is missing.
 //! 3. What a replay process says is not trusted: lengths are checked before anything is allocated or read, and no
 //!    process is killed that is not a copy made for us.
-//! 4. No process outlives its session.
+//! 4. No process outlives its session, nor this process; none makes another one, runs on unasked, or takes all memory.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -46,6 +46,7 @@ mod start;
 mod stream;
 mod summary;
 mod verify;
+mod warden;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,7 @@ use retro_recording::Recording;
 use log_file::LogFile;
 use recent::Recent;
 use session::Tracking;
+use warden::Warden;
 
 pub use condition::{Condition, Occurrence, Origin};
 pub use error::{Divergence, Error};
@@ -84,6 +86,8 @@ pub struct Replayer {
 struct Shared {
     recording: Arc<Recording>,
     engine: PathBuf,
+    /// Looks after all processes.
+    warden: Arc<Warden>,
     /// By log.
     intervals: Mutex<BTreeMap<u64, Arc<[Interval]>>>,
     log_files: Mutex<Recent<(u64, u64), Arc<LogFile>>>,
@@ -97,6 +101,7 @@ impl Replayer {
     /// For a recording, with the engine in the file `engine`, which must stay there.
     pub fn open(recording: impl Into<Arc<Recording>>, engine: PathBuf) -> Replayer {
         let recording = recording.into();
+        let warden = Warden::new(&engine);
         let intervals = Mutex::default();
         let log_files = Mutex::new(Recent::new(KEPT_LOG_FILES));
         let code = Mutex::new(Recent::new(KEPT_LOG_FILES));
@@ -104,6 +109,7 @@ impl Replayer {
             shared: Arc::new(Shared {
                 recording,
                 engine,
+                warden,
                 intervals,
                 log_files,
                 code,
@@ -176,6 +182,10 @@ impl Replayer {
 
     fn engine(&self) -> &Path {
         &self.shared.engine
+    }
+
+    fn warden(&self) -> &Arc<Warden> {
+        &self.shared.warden
     }
 
     fn code_of(&self, log: u64) -> Result<Arc<Vec<u8>>, Error> {

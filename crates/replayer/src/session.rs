@@ -80,6 +80,8 @@ pub struct Session {
     link: Link,
     process: ReplayProcess,
     stop: Stop,
+    /// Whether it has executed anything of the recording.
+    has_run: bool,
     breakpoints: Vec<u64>,
     tracking: Tracking,
     /// Where memory comes from, if the session began in the middle.
@@ -158,6 +160,18 @@ impl Session {
         self.restart_with_file(0, self.tracking.flags())
     }
 
+    /// Goes back to where it began. What the process has translated stays.
+    pub(crate) fn begin_again(&mut self) -> Result<(), Error> {
+        match self.start.clone() {
+            None => self.restart_with_file(0, self.tracking.flags()),
+            Some(start) => {
+                let time = self.tell_state(start)?;
+                self.restart_with_file(time, begin::LAZY | self.tracking.flags())?;
+                self.supply_ahead()
+            }
+        }
+    }
+
     /// Tells the process what it will start from; says from when.
     fn tell_state(&mut self, start: Start) -> Result<u64, Error> {
         let snapshot = Arc::clone(&start.snapshot);
@@ -177,8 +191,10 @@ impl Session {
         tracking: Tracking,
     ) -> Result<Session, Error> {
         let log_file = replayer.log_file(log, interval)?;
-        let (link, socket) = Link::pair().map_err(Error::Start)?;
-        let process = ReplayProcess::start(replayer.engine(), socket).map_err(Error::Start)?;
+        let (mut link, socket) = Link::pair().map_err(Error::Start)?;
+        let process = ReplayProcess::start(replayer.engine(), replayer.warden(), socket)
+            .map_err(Error::Start)?;
+        link.belongs_to(process.watched());
         let interval = log_file.interval();
         let time = interval.start;
         let stop = Stop { reason: StopReason::Time, time, thread: 0, pc: 0, events: 0 };
@@ -189,6 +205,7 @@ impl Session {
             link,
             process,
             stop,
+            has_run: false,
             breakpoints: Vec::new(),
             tracking,
             start: None,
@@ -338,8 +355,12 @@ impl Session {
         Ok(())
     }
 
-    /// Makes a copy of the session, with its own process, at the same place.
+    /// Makes a copy of the session, with its own process, at the same place. Only before it has executed anything: what has
+    /// may be under the control of the recording, and is not given the right to multiply.
     pub fn fork(&mut self) -> Result<Session, Error> {
+        if self.has_run {
+            return Err(Error::HasRun);
+        }
         let (mut link, socket) = Link::pair().map_err(Error::Start)?;
         link.ask_for_senders(true).map_err(Error::Start)?;
         let sent = self.link.send_socket(&Header::new(ask::FORK, []), socket.as_fd());
@@ -352,6 +373,7 @@ impl Session {
         };
         let process = self.process.copied(pid).map_err(Error::Start)?;
         link.ask_for_senders(false).map_err(Error::Start)?;
+        link.belongs_to(process.watched());
         Ok(Session {
             log: self.log,
             interval: self.interval,
@@ -359,6 +381,7 @@ impl Session {
             link,
             process,
             stop: self.stop,
+            has_run: false,
             breakpoints: self.breakpoints.clone(),
             tracking: self.tracking,
             start: self.start.clone(),
@@ -369,6 +392,7 @@ impl Session {
     }
 
     pub(crate) fn send(&mut self, header: &Header, payload: &[u8]) -> Result<(), Error> {
+        self.has_run |= header.kind() == ask::RUN;
         self.link.send(header, payload).map_err(|broken| self.broken(broken))
     }
 

@@ -18,6 +18,7 @@ mod apply;
 pub mod clock;
 mod code;
 mod dialogue;
+pub mod guard;
 mod log;
 pub mod memory;
 mod samples;

@@ -41,6 +41,7 @@ fn session_with(behave: impl FnOnce(&Fake) + Send + 'static) -> (Session, JoinHa
         link,
         process: ReplayProcess::absent(),
         stop: Stop { reason: StopReason::Time, time: START, thread: 5, pc: 1, events: 0 },
+        has_run: false,
         breakpoints: Vec::new(),
         tracking: Tracking::Off,
         start: None,
