@@ -88,6 +88,9 @@ pub enum Error {
         /// What happened.
         source: Box<retro_replayer::Error>,
     },
+    /// A recording may not use that much memory.
+    #[error("the index is not built: {0}")]
+    Memory(#[from] retro_recording::OverBudget),
     /// There is no such window.
     #[error("there is no window {0} in the index")]
     NoWindow(u32),

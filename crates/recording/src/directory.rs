@@ -17,6 +17,7 @@
 mod access;
 mod named_file;
 mod removal;
+mod room;
 mod status;
 
 use std::ffi::{OsStr, OsString};

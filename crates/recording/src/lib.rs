@@ -24,6 +24,7 @@
 #![warn(missing_docs)]
 
 mod annex;
+pub mod budget;
 mod catalogue;
 mod directory;
 mod error;
@@ -41,6 +42,7 @@ mod unfinished;
 mod writer;
 
 pub use annex::Annex;
+pub use budget::{Budget, OverBudget, Share};
 pub use catalogue::Copied;
 pub use directory::{Directory, Kind, NamedFile, Status, Unfit};
 pub use error::{Damage, Error, Flaw};

@@ -19,8 +19,8 @@ use crate::catalogue::{Catalogue, Copied, Role, StoredFile};
 use crate::header::{BadFileHeader, FileHeader, HEADER_SIZE};
 use crate::scan::{self, Payloads, Scan};
 use crate::{
-    Annex, Damage, Directory, Error, FILES_NAME, FORMAT_VERSION, Flaw, Head, LOG_NAME, ProcessEnd,
-    ProcessSummary, RunEnd, annex,
+    Annex, Budget, Damage, Directory, Error, FILES_NAME, FORMAT_VERSION, Flaw, Head, LOG_NAME,
+    ProcessEnd, ProcessSummary, RunEnd, annex,
 };
 
 /// Whether a recording is complete.
@@ -98,6 +98,7 @@ pub struct Recording {
     end: Option<RunEnd>,
     damage: Option<Damage>,
     catalogue: Option<Catalogue>,
+    budget: Budget,
 }
 
 impl Recording {
@@ -145,6 +146,7 @@ impl Recording {
             end: scan.end,
             damage: scan.damage.or(catalogue_damage),
             catalogue,
+            budget: Budget::of_this_machine(),
         };
         recording.processes = recording.gather_processes(scan.summaries);
         Ok(recording)
@@ -158,6 +160,11 @@ impl Recording {
     /// Its directory, by which its files are reached.
     pub fn root(&self) -> &Directory {
         &self.root
+    }
+
+    /// The memory that may be used for it.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// Where this user's index of it and notes about it are.

@@ -4,15 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nix::sys::statvfs::fstatvfs;
-
 use crate::{Directory, Error, RECEIVED_NAME};
-
-/// Room that is left on a disk for others: no more than this ...
-const SPARED: u64 = 1 << 30;
-
-/// ... and no more than this part of it.
-const SPARED_PART: u64 = 20;
 
 /// A directory that goes away unless it is finished.
 pub(crate) struct Unfinished {
@@ -38,7 +30,7 @@ impl Unfinished {
             _ => Path::new("."),
         };
         let parent = Directory::open(parent).map_err(Error::io("open", parent))?;
-        check_room(&parent, needed)?;
+        parent.check_room(needed)?;
         let mut hidden = OsString::from(".");
         hidden.push(name);
         hidden.push(format!(".unpacking-{}", std::process::id()));
@@ -71,17 +63,4 @@ impl Drop for Unfinished {
             let _ = self.parent.remove_all_if_there(&self.hidden);
         }
     }
-}
-
-/// Refuses what would fill the disk.
-fn check_room(directory: &Directory, needed: u64) -> Result<(), Error> {
-    let room =
-        fstatvfs(directory).map_err(|errno| Error::io("read", directory.path())(errno.into()))?;
-    let unit = room.fragment_size();
-    let available = room.blocks_available().saturating_mul(unit);
-    let spared = (room.blocks().saturating_mul(unit) / SPARED_PART).min(SPARED);
-    if needed > available.saturating_sub(spared) {
-        return Err(Error::NoRoom { needed, available, spared });
-    }
-    Ok(())
 }

@@ -55,7 +55,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use retro_abi::log::Kind;
 use retro_recording::Recording;
 
-use log_file::LogFile;
+use log_file::{LogCode, LogFile};
 use recent::Recent;
 use session::Tracking;
 use warden::Warden;
@@ -92,7 +92,7 @@ struct Shared {
     intervals: Mutex<BTreeMap<u64, Arc<[Interval]>>>,
     log_files: Mutex<Recent<(u64, u64), Arc<LogFile>>>,
     /// By log: what its files have in common.
-    code: Mutex<Recent<u64, Arc<Vec<u8>>>>,
+    code: Mutex<Recent<u64, Arc<LogCode>>>,
     /// Whether this processor can do it.
     processor: OnceLock<Result<(), Unfit>>,
 }
@@ -188,11 +188,11 @@ impl Replayer {
         &self.shared.warden
     }
 
-    fn code_of(&self, log: u64) -> Result<Arc<Vec<u8>>, Error> {
+    fn code_of(&self, log: u64) -> Result<Arc<LogCode>, Error> {
         if let Some(known) = lock(&self.shared.code).get(&log) {
             return Ok(Arc::clone(known));
         }
-        let made = Arc::new(log_file::code_of(self.recording(), log)?);
+        let made = Arc::new(LogCode::of(self.recording(), log)?);
         let dropped = lock(&self.shared.code).insert(log, Arc::clone(&made));
         drop(dropped);
         Ok(made)
@@ -210,7 +210,20 @@ impl Replayer {
         let found = found.ok_or(Error::NoInterval { log, interval })?;
         // Made without the lock: it takes a while, and sessions of other intervals need not wait for it.
         let code = self.code_of(log)?;
-        let made = Arc::new(LogFile::make(self.recording(), log, *found, &code)?);
+        let make = || LogFile::make(self.recording(), log, *found, &code.bytes);
+        let made = match make() {
+            // Those that are kept for later can be made again.
+            Err(Error::Memory(_)) => {
+                let kept = std::mem::replace(
+                    &mut *lock(&self.shared.log_files),
+                    Recent::new(KEPT_LOG_FILES),
+                );
+                drop(kept);
+                make()?
+            }
+            made => made?,
+        };
+        let made = Arc::new(made);
         let dropped = lock(&self.shared.log_files).insert(key, Arc::clone(&made));
         drop(dropped);
         Ok(made)

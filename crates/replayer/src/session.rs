@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use retro_abi::replay::{Header, MAX_PAYLOAD, SAMPLE_SIZE, ask, begin, tell, why};
+use retro_recording::Budget;
 
 use crate::hearsay::printable;
 use crate::link::{Broken, Link};
@@ -88,6 +89,8 @@ pub struct Session {
     start: Option<Start>,
     /// What it was sent of that.
     read_ahead: ReadAhead,
+    /// The memory that may be used for the recording.
+    budget: Budget,
     /// The blocks that the process has described. Copies have the same.
     descriptions: Arc<Descriptions>,
     /// A copy of a process shares this with it, and gets its own before it streams.
@@ -210,7 +213,8 @@ impl Session {
             tracking,
             start: None,
             read_ahead: ReadAhead::default(),
-            descriptions: Arc::default(),
+            budget: replayer.recording().budget().clone(),
+            descriptions: Arc::new(Descriptions::within(replayer.recording().budget())),
             stream: None,
         })
     }
@@ -287,6 +291,7 @@ impl Session {
         while self.time() < target {
             let stretch_end = self.time().saturating_add(LONGEST_RUN).min(target);
             self.send(&Header::new(ask::RUN, [stretch_end, 0, 1]), &[])?;
+            let mut last = None;
             loop {
                 let (header, len) = self.answer_length()?;
                 if header.kind() != tell::SAMPLES {
@@ -294,10 +299,18 @@ impl Session {
                     break;
                 }
                 let (samples, rest) = self.link.payload(len).as_chunks::<SAMPLE_SIZE>();
-                if !rest.is_empty() {
-                    return Err(self.nonsense("a sample is cut off"));
+                let mut makes_sense = rest.is_empty();
+                for sample in samples.iter().map(Sample::parse) {
+                    // One for an instruction at most, so that there is an end to them.
+                    makes_sense &= last < Some(sample.time) && sample.time <= stretch_end;
+                    last = Some(sample.time);
+                    if makes_sense {
+                        visit(sample);
+                    }
                 }
-                samples.iter().map(Sample::parse).for_each(&mut visit);
+                if !makes_sense {
+                    return Err(self.nonsense("its samples make no sense"));
+                }
             }
             if self.stop.reason == StopReason::End {
                 break;
@@ -386,6 +399,7 @@ impl Session {
             tracking: self.tracking,
             start: self.start.clone(),
             read_ahead: self.read_ahead.clone(),
+            budget: self.budget.clone(),
             descriptions: Arc::clone(&self.descriptions),
             stream: None,
         })

@@ -30,6 +30,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::Pid;
 use retro_abi::replay::GUARD;
+use retro_recording::budget::{MEMORY_VARIABLE, machine_memory, said_limit};
 
 use crate::lock;
 use crate::process::complaints_file;
@@ -43,9 +44,6 @@ const UNASKED_TIME: u64 = 300;
 
 /// Of the memory of the machine, so many fourths are for replay processes, if the user says nothing else.
 const MEMORY_FOURTHS: u64 = 3;
-
-/// What the user says: bytes, with K, M or G behind them.
-const MEMORY_VARIABLE: &str = "RETRO_REPLAY_MEMORY";
 
 /// Size of a page, which `/proc` counts memory in.
 const PAGE: u64 = 4096;
@@ -265,24 +263,7 @@ fn share(pid: Pid) -> u64 {
 
 /// Bytes that the replay processes of a recording may take; none if nothing is known of this machine.
 fn memory_limit() -> Option<u64> {
-    let said = std::env::var(MEMORY_VARIABLE).ok().and_then(|text| parse_size(&text));
-    said.or_else(|| {
-        let text = fs::read_to_string("/proc/meminfo").ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-        let kilobytes: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
-        Some((kilobytes << 10) / 4 * MEMORY_FOURTHS)
-    })
-}
-
-fn parse_size(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let (digits, unit) = match text.as_bytes().last()?.to_ascii_uppercase() {
-        b'K' => (&text[..text.len() - 1], 1 << 10),
-        b'M' => (&text[..text.len() - 1], 1 << 20),
-        b'G' => (&text[..text.len() - 1], 1 << 30),
-        _ => (text, 1),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(unit)
+    said_limit().or_else(|| Some(machine_memory()? / 4 * MEMORY_FOURTHS))
 }
 
 impl Watched {
@@ -332,22 +313,6 @@ pub(crate) fn offer_to_the_system(pid: Pid) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_have_units() {
-        for (text, expected) in [
-            ("4096", Some(4096)),
-            ("64K", Some(64 << 10)),
-            ("3m", Some(3 << 20)),
-            (" 2G ", Some(2 << 30)),
-            ("", None),
-            ("G", None),
-            ("many", None),
-            ("99999999999G", None),
-        ] {
-            assert_eq!(parse_size(text), expected, "{text:?}");
-        }
-    }
 
     #[test]
     fn this_machine_has_a_limit() {

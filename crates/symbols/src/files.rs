@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use retro_recording::pack::debug_info::{DEBUG_ROOT, ElfIdentity, find_debug, find_shared};
 use retro_recording::{Copied, Recording};
 
+use crate::elf::ElfSource;
 use crate::modules::MappedFile;
 use crate::object_file::ObjectFile;
 
@@ -60,7 +61,7 @@ impl Location {
 #[derive(Debug)]
 pub(crate) struct DebugFile {
     pub(crate) path: PathBuf,
-    pub(crate) file: File,
+    pub(crate) file: ElfSource,
 }
 
 /// Finds and reads a file. There is no object if it is not ELF.
@@ -69,12 +70,15 @@ pub(crate) fn load(recording: &Recording, mapped: &MappedFile) -> (FileState, Op
         Ok(found) => found,
         Err(state) => return (state, None),
     };
+    let source = |file: File| ElfSource::new(file, recording.budget());
     let roots = [PathBuf::from(DEBUG_ROOT)];
     let debug = (recording.debug_file_for(&mapped.path, &mapped.build_id))
-        .and_then(|copied| Some(DebugFile { file: copied.open().ok()?, path: copied.path() }))
+        .and_then(|copied| {
+            Some(DebugFile { file: source(copied.open().ok()?), path: copied.path() })
+        })
         .or_else(|| {
             let path = find_debug(&mapped.path, &identity, &roots)?;
-            Some(DebugFile { file: open_regular(&path).ok()?, path })
+            Some(DebugFile { file: source(open_regular(&path).ok()?), path })
         });
     let shared = (recording.shared_debug_file_for(&mapped.path, &mapped.build_id))
         .map(Location::Copied)
@@ -84,8 +88,8 @@ pub(crate) fn load(recording: &Recording, mapped: &MappedFile) -> (FileState, Op
                 None => find_shared(&mapped.path, &identity, &roots)?,
             }))
         })
-        .and_then(|location| location.open().ok());
-    (FileState::Same, ObjectFile::read(&mapped.path, file, debug, shared))
+        .and_then(|location| Some(source(location.open().ok()?)));
+    (FileState::Same, ObjectFile::read(&mapped.path, source(file), debug, shared))
 }
 
 /// Where the very file is that was mapped, and what is in it.

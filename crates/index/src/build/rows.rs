@@ -25,6 +25,7 @@ pub(super) fn store_rows(
     let mut rows = RowWriter::create(&directory.named("rows"))?;
     let mut kinds = SetTreeWriter::create(&directory.named("row-kinds"), SetKind::Counted)?;
     let mut gathered: Vec<TimedRow> = Vec::new();
+    let mut share = replayer.recording().budget().share();
     // The first interval of a log has rows before it is said to begin: what the program was loaded as.
     let intervals = replayer.intervals(job.log);
     let intervals =
@@ -64,9 +65,16 @@ pub(super) fn store_rows(
             if let Err(error) = flush(&mut gathered) {
                 return ControlFlow::Break(Some(error));
             }
+            share.clear();
             window += 1;
         }
-        gathered.extend(Row::of(event).map(|row| TimedRow { time, thread, row }));
+        if let Some(row) = Row::of(event) {
+            // Vectors grow by doubling. What the log has for one window is kept until it is stored.
+            if let Err(over) = share.grow(2 * size_of::<TimedRow>() as u64) {
+                return ControlFlow::Break(Some(Error::Memory(over)));
+            }
+            gathered.push(TimedRow { time, thread, row });
+        }
         ControlFlow::Continue(())
     };
     let start = job.interval.start;

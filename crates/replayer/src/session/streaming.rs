@@ -68,7 +68,9 @@ impl Session {
         let file = Arc::clone(&self.log_file);
         let events = file.chunks_between(self.time(), until.min(self.interval.end))?;
         let bits = (detail | Detail::BLOCKS).bits();
-        let mut merger = Merger::new(events.events(), self.time(), self.thread(), visit)?;
+        let times = self.time()..until.min(self.interval.end);
+        let share = self.budget.share();
+        let mut merger = Merger::new(events.events(), times, self.thread(), share, visit)?;
         self.prepare_stream()?;
         let stop = self.run_in_stretches(until, |session, stretch_end| {
             session.send(&Header::new(ask::RUN, [stretch_end, bits]), &[])?;

@@ -46,6 +46,7 @@ fn session_with(behave: impl FnOnce(&Fake) + Send + 'static) -> (Session, JoinHa
         tracking: Tracking::Off,
         start: None,
         read_ahead: Default::default(),
+        budget: Budget::new(u64::MAX),
         descriptions: Arc::default(),
         stream: None,
     };
