@@ -98,6 +98,9 @@ pub fn ensure_some(replayer: &Replayer, is_enough: impl Fn() -> bool) -> Result<
     ensure(replayer)
 }
 
+const ADVICE_ON_SPACE: &str =
+    "what is done is kept: free some space, and `retro index` goes on from there";
+
 /// What to say when an index cannot be built or used.
 pub fn explain(error: retro_index::Error) -> anyhow::Error {
     if error.is_damage() {
@@ -105,10 +108,11 @@ pub fn explain(error: retro_index::Error) -> anyhow::Error {
             "{error} (`retro index --rebuild` does that; the recording itself is untouched)"
         );
     }
+    if let retro_index::Error::Recording(retro_recording::Error::NoRoom { .. }) = error {
+        return anyhow!("{error}; {ADVICE_ON_SPACE}");
+    }
     let advice = match system_error(&error).map(io::Error::kind) {
-        Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
-            "what is done is kept: free some space, and `retro index` goes on from there"
-        }
+        Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => ADVICE_ON_SPACE,
         Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) => {
             "the index lies beside the log, or in the store if the recording is somebody else's: set RETRO_DIR to where you \
              can write"
