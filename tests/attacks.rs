@@ -12,8 +12,12 @@ mod descriptors;
 mod forged;
 #[path = "attacks/links.rs"]
 mod links;
+#[path = "attacks/owners.rs"]
+mod owners;
 #[path = "attacks/place.rs"]
 mod place;
+#[path = "attacks/races.rs"]
+mod races;
 #[path = "attacks/sandbox.rs"]
 mod sandbox;
 #[path = "attacks/takeover.rs"]

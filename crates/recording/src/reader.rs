@@ -15,7 +15,7 @@ use std::path::Path;
 use retro_abi::channel::{Origin, Stream};
 use retro_abi::log::{Decoder, Event};
 
-use crate::catalogue::{Catalogue, Copied, Role, StoredFile};
+use crate::catalogue::{CATALOGUE_NAME, Catalogue, Copied, Role, StoredFile};
 use crate::header::{BadFileHeader, FileHeader, HEADER_SIZE};
 use crate::scan::{self, Payloads, Scan};
 use crate::{
@@ -391,7 +391,8 @@ pub(crate) fn open_log(directory: &Directory) -> Result<File, Error> {
 fn load_catalogue(directory: &Directory) -> Result<Result<Option<Catalogue>, &'static str>, Error> {
     match directory.directory(FILES_NAME) {
         Ok(files) => {
-            Catalogue::load(files).map_err(Error::io("open", directory.path_of(FILES_NAME)))
+            let path = files.path_of(CATALOGUE_NAME);
+            Catalogue::load(files).map_err(Error::io("open", path))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Ok(None)),
         Err(error) => Err(Error::io("open", directory.path_of(FILES_NAME))(error)),
