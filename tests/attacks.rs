@@ -10,10 +10,16 @@ mod copies;
 mod descriptors;
 #[path = "replay/forged.rs"]
 mod forged;
+#[path = "attacks/gdb.rs"]
+mod gdb;
 #[path = "attacks/links.rs"]
 mod links;
+#[path = "attacks/memory.rs"]
+mod memory;
 #[path = "attacks/owners.rs"]
 mod owners;
+#[path = "attacks/packs.rs"]
+mod packs;
 #[path = "attacks/place.rs"]
 mod place;
 #[path = "attacks/races.rs"]

@@ -145,14 +145,6 @@ pub fn stat(pid: i32) -> Option<Vec<String>> {
     Some(fields.split_ascii_whitespace().map(str::to_owned).collect())
 }
 
-/// Processes with a variable in their environment: what a test has started, with everything that came of it.
-pub fn descendants(variable: &str) -> Vec<i32> {
-    processes(|pid| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|&byte| byte == 0).any(|entry| entry == variable.as_bytes())
-    })
-}
-
 /// A command in a session of its own, which nothing that it starts can leave: `setsid` is what the sandbox does not allow, and
 /// nothing else of retro's that replays calls it.
 pub struct Session {

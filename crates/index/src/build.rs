@@ -121,7 +121,8 @@ pub fn build(
                             coverage::note_failure(index, job, source);
                         }
                         // Where nothing can be stored, nothing else can.
-                        stop.fetch_or(!is_replay, Ordering::Relaxed);
+                        let is_own = is_replay || matches!(error, Error::Memory(_));
+                        stop.fetch_or(!is_own, Ordering::Relaxed);
                         let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                         failed.get_or_insert(error);
                     }
@@ -154,7 +155,7 @@ fn build_volume(
     let _lock = Lock::take(&directory)?;
     let Interval { start, end, .. } = job.interval;
     let manifest = coverage::manifest_of(&directory, &job.interval)?;
-    let replay = |source| Error::Replay { log: job.log, source: Box::new(source) };
+    let replay = |source| Error::replay(job.log, source);
     let mut manifest = match manifest {
         Some(manifest) if manifest.has_all_windows => manifest,
         manifest => {

@@ -121,6 +121,14 @@ impl Error {
         }
     }
 
+    /// Of a log that could not be replayed. What takes too much memory may fit another time.
+    fn replay(log: u64, source: retro_replayer::Error) -> Error {
+        match source {
+            retro_replayer::Error::Memory(over) => Error::Memory(over),
+            source => Error::Replay { log, source: Box::new(source) },
+        }
+    }
+
     fn io(action: &'static str, path: &Path, source: io::Error) -> Error {
         Error::Io { action, path: path.to_owned(), source }
     }

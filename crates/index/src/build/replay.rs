@@ -24,7 +24,7 @@ pub(super) fn summarise(
     watch: &impl Watch,
     kept: &mut Option<Session>,
 ) -> Result<Manifest, Error> {
-    let replay = |source| Error::Replay { log: job.log, source: Box::new(source) };
+    let replay = |source| Error::replay(job.log, source);
     let start = writers.resume_at()?;
     let size = writers.manifest.window_size.max(1);
     let mut session = match kept.take() {

@@ -28,8 +28,7 @@ pub(super) fn store_rows(
     let mut share = replayer.recording().budget().share();
     // The first interval of a log has rows before it is said to begin: what the program was loaded as.
     let intervals = replayer.intervals(job.log);
-    let intervals =
-        intervals.map_err(|source| Error::Replay { log: job.log, source: Box::new(source) })?;
+    let intervals = intervals.map_err(|source| Error::replay(job.log, source))?;
     let mut begun = intervals.first().is_some_and(|first| first.number == job.interval.number);
     let (mut window, mut thread) = (0u32, 0u32);
     let mut flush = |gathered: &mut Vec<TimedRow>| -> Result<(), Error> {
