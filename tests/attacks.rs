@@ -8,6 +8,8 @@
 mod copies;
 #[path = "attacks/descriptors.rs"]
 mod descriptors;
+#[path = "attacks/dwarf.rs"]
+mod dwarf;
 #[path = "replay/forged.rs"]
 mod forged;
 #[path = "attacks/gdb.rs"]
@@ -20,10 +22,14 @@ mod memory;
 mod owners;
 #[path = "attacks/packs.rs"]
 mod packs;
+#[path = "attacks/page.rs"]
+mod page;
 #[path = "attacks/place.rs"]
 mod place;
 #[path = "attacks/races.rs"]
 mod races;
+#[path = "attacks/recorder.rs"]
+mod recorder;
 #[path = "attacks/sandbox.rs"]
 mod sandbox;
 #[path = "attacks/takeover.rs"]

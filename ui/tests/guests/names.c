@@ -1,0 +1,28 @@
+/* Names of everything, which the test replaces by markup in the debug information: functions, variables, types, members,
+   enumerators. */
+#include <stdlib.h>
+
+enum evil_enum { evil_enumerator = 3 };
+
+struct evil_struct {
+    int evil_member;
+    enum evil_enum evil_kind;
+    struct evil_struct *evil_next;
+};
+
+typedef struct evil_struct evil_typedef;
+
+evil_typedef evil_global = {7, evil_enumerator, &evil_global};
+
+__attribute__((noinline)) int evil_function(evil_typedef *evil_parameter)
+{
+    int evil_local = evil_parameter->evil_member;
+    if (evil_local == 7)
+        abort();
+    return evil_local;
+}
+
+int main(void)
+{
+    return evil_function(&evil_global);
+}
