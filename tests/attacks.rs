@@ -18,6 +18,8 @@ mod gdb;
 mod links;
 #[path = "attacks/memory.rs"]
 mod memory;
+#[path = "attacks/old_kernels.rs"]
+mod old_kernels;
 #[path = "attacks/owners.rs"]
 mod owners;
 #[path = "attacks/packs.rs"]

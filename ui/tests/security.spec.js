@@ -52,9 +52,7 @@ test("names of types, members, functions and notes become no markup", async ({ p
   await settled(page);
   await expect(page.locator("#data")).toContainText(`${markup}parameter`);
   await expect(page.locator("#data")).toContainText(`${markup}local`);
-  const parameter = page.locator("#data .row", { hasText: `${markup}parameter` }).first();
-  await parameter.locator("button.toggle").click();
-  await settled(page);
+  await unfold(page, "plain");
   await expect(page.locator("#data")).toContainText(`${markup}member`);
   await page.locator("#watch").fill("main");
   await page.locator("#watch").press("Enter");

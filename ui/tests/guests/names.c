@@ -16,7 +16,9 @@ evil_typedef evil_global = {7, evil_enumerator, &evil_global};
 
 __attribute__((noinline)) int evil_function(evil_typedef *evil_parameter)
 {
-    int evil_local = evil_parameter->evil_member;
+    /* A name that can be asked for, so that the members are shown. */
+    evil_typedef *plain = evil_parameter;
+    int evil_local = plain->evil_member;
     if (evil_local == 7)
         abort();
     return evil_local;
