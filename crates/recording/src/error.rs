@@ -159,11 +159,14 @@ pub enum Error {
         /// What is wrong.
         reason: &'static str,
     },
-    /// A pack would not fit.
+    /// It would fill the disk.
     #[error(
-        "this takes {needed} bytes; {available} are free on the disk, of which {spared} are left alone"
+        "no room in {}: this takes {needed} bytes; {available} are free on the disk, of which {spared} are left alone",
+        path.display()
     )]
     NoRoom {
+        /// Where it would go.
+        path: PathBuf,
         /// Bytes that are needed.
         needed: u64,
         /// Bytes that the file system has.

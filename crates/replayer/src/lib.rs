@@ -33,6 +33,8 @@
 mod claims;
 mod condition;
 mod error;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod hearsay;
 mod intervals;
 mod link;
@@ -95,6 +97,8 @@ struct Shared {
     code: Mutex<Recent<u64, Arc<LogCode>>>,
     /// Whether this processor can do it.
     processor: OnceLock<Result<(), Unfit>>,
+    #[cfg(feature = "fuzzing")]
+    script: Option<Arc<fuzzing::Script>>,
 }
 
 impl Replayer {
@@ -114,8 +118,21 @@ impl Replayer {
                 log_files,
                 code,
                 processor: OnceLock::new(),
+                #[cfg(feature = "fuzzing")]
+                script: None,
             }),
         }
+    }
+
+    #[cfg(feature = "fuzzing")]
+    fn with_script(recording: Arc<Recording>, script: Arc<fuzzing::Script>) -> Replayer {
+        let mut replayer = Replayer::open(recording, PathBuf::new());
+        if let Some(shared) = Arc::get_mut(&mut replayer.shared) {
+            shared.script = Some(script);
+            // Whether this processor could execute it does not matter.
+            let _ = shared.processor.set(Ok(()));
+        }
+        replayer
     }
 
     /// The recording, to be looked at or shared.

@@ -17,8 +17,10 @@ use retro_abi::replay::{HEADER_SIZE, Header, MAX_PAYLOAD};
 
 use crate::warden::Watched;
 
-/// A process that says nothing for so long is given up. Whatever it is asked to do takes a fraction of that.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// A process that says nothing for so long is given up. Whatever it is asked to do takes a fraction of that. A fuzzer has said
+/// everything before.
+const PATIENCE: Duration =
+    if cfg!(feature = "fuzzing") { Duration::from_millis(20) } else { Duration::from_secs(120) };
 
 /// How long an answer is looked for before waiting for it: falling asleep and being woken takes about as long.
 const AT_ONCE: Duration = Duration::from_micros(250);
@@ -51,7 +53,7 @@ impl Link {
     pub(crate) fn pair() -> io::Result<(Link, OwnedFd)> {
         let flags = SockFlag::SOCK_CLOEXEC;
         let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)?;
-        let patience = TimeVal::new(PATIENCE.as_secs() as _, 0);
+        let patience = TimeVal::new(PATIENCE.as_secs() as _, PATIENCE.subsec_micros().into());
         setsockopt(&ours, sockopt::ReceiveTimeout, &patience)?;
         setsockopt(&ours, sockopt::SendTimeout, &patience)?;
         let buffer = vec![0; HEADER_SIZE + MAX_PAYLOAD + 1].into_boxed_slice();

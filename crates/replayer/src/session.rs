@@ -95,6 +95,9 @@ pub struct Session {
     descriptions: Arc<Descriptions>,
     /// A copy of a process shares this with it, and gets its own before it streams.
     stream: Option<StreamFile>,
+    /// What is streamed, and the other end of the socket, if there is no process.
+    #[cfg(feature = "fuzzing")]
+    script: Option<(Arc<crate::fuzzing::Script>, Arc<std::os::fd::OwnedFd>)>,
 }
 
 impl Session {
@@ -194,10 +197,21 @@ impl Session {
         tracking: Tracking,
     ) -> Result<Session, Error> {
         let log_file = replayer.log_file(log, interval)?;
-        let (mut link, socket) = Link::pair().map_err(Error::Start)?;
-        let process = ReplayProcess::start(replayer.engine(), replayer.warden(), socket)
-            .map_err(Error::Start)?;
-        link.belongs_to(process.watched());
+        #[cfg(feature = "fuzzing")]
+        let script = replayer.shared.script.clone();
+        #[cfg(feature = "fuzzing")]
+        let (link, process, script) = match script {
+            Some(script) => {
+                let (link, other) = crate::fuzzing::link(&script).map_err(Error::Start)?;
+                (link, ReplayProcess::absent(), Some((script, Arc::new(other))))
+            }
+            None => {
+                let (link, process) = Session::start_process(replayer)?;
+                (link, process, None)
+            }
+        };
+        #[cfg(not(feature = "fuzzing"))]
+        let (link, process) = Session::start_process(replayer)?;
         let interval = log_file.interval();
         let time = interval.start;
         let stop = Stop { reason: StopReason::Time, time, thread: 0, pc: 0, events: 0 };
@@ -216,7 +230,17 @@ impl Session {
             budget: replayer.recording().budget().clone(),
             descriptions: Arc::new(Descriptions::within(replayer.recording().budget())),
             stream: None,
+            #[cfg(feature = "fuzzing")]
+            script,
         })
+    }
+
+    fn start_process(replayer: &Replayer) -> Result<(Link, ReplayProcess), Error> {
+        let (mut link, socket) = Link::pair().map_err(Error::Start)?;
+        let process = ReplayProcess::start(replayer.engine(), replayer.warden(), socket)
+            .map_err(Error::Start)?;
+        link.belongs_to(process.watched());
+        Ok((link, process))
     }
 
     fn begin(&mut self, time: u64, from: u64, flags: u64) -> Result<(), Error> {
@@ -402,6 +426,8 @@ impl Session {
             budget: self.budget.clone(),
             descriptions: Arc::clone(&self.descriptions),
             stream: None,
+            #[cfg(feature = "fuzzing")]
+            script: None,
         })
     }
 

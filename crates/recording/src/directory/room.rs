@@ -19,7 +19,8 @@ impl Directory {
         let available = room.blocks_available().saturating_mul(unit);
         let spared = (room.blocks().saturating_mul(unit) / SPARED_PART).min(SPARED);
         if needed > available.saturating_sub(spared) {
-            return Err(Error::NoRoom { needed, available, spared });
+            let path = self.path().to_path_buf();
+            return Err(Error::NoRoom { path, needed, available, spared });
         }
         Ok(())
     }

@@ -163,6 +163,11 @@ impl Session {
         let file = memfd_create(c"retro-stream", MFdFlags::MFD_CLOEXEC).map_err(io::Error::from);
         let file = File::from(file.map_err(Error::Start)?);
         file.set_len(STREAM_FILE_SIZE as u64).map_err(Error::Start)?;
+        #[cfg(feature = "fuzzing")]
+        if let Some((script, _)) = &self.script {
+            let bytes = &script.stream[..script.stream.len().min(STREAM_FILE_SIZE)];
+            file.write_all_at(bytes, 0).map_err(Error::Start)?;
+        }
         let sent =
             self.link.send_file(&Header::new(ask::STREAM_FILE, [STREAM_FILE_SIZE as u64]), &file);
         sent.map_err(|broken| self.broken(broken))?;

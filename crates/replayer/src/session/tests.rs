@@ -49,6 +49,8 @@ fn session_with(behave: impl FnOnce(&Fake) + Send + 'static) -> (Session, JoinHa
         budget: Budget::new(u64::MAX),
         descriptions: Arc::default(),
         stream: None,
+        #[cfg(feature = "fuzzing")]
+        script: None,
     };
     (session, fake)
 }
