@@ -123,10 +123,10 @@ pub fn measure(recording: &Path, questions: u32) -> Result<Answers> {
 
 fn index(recording: &Path, engine: &Engine) -> Result<()> {
     let replayer = retro_replayer::Replayer::open(Recording::open(recording)?, engine.path());
-    let directory = retro_index::directory(recording);
+    let place = retro_index::Place::of(replayer.recording())?;
     let options = build::Options::default();
-    let jobs = build::jobs(&replayer, &directory, &options)?;
-    build::build(&replayer, &directory, &jobs, &options, &build::Unwatched)?;
+    let jobs = build::jobs(&replayer, &place, &options)?;
+    build::build(&replayer, &place.made()?, &jobs, &options, &build::Unwatched)?;
     Ok(())
 }
 

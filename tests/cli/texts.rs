@@ -17,6 +17,7 @@ fn help_has_examples() {
         (&["dump", "--help"], "retro dump | less"),
         (&["pack", "--help"], "retro pack"),
         (&["unpack", "--help"], "retro unpack "),
+        (&["import", "--help"], "retro import "),
     ] {
         let outcome = retro(arguments);
         assert_eq!(outcome.status, Ending::Exited(0));
@@ -58,6 +59,7 @@ fn completions_and_manual_mention_every_option() {
             "thread-switch",
             "pack",
             "unpack",
+            "import",
             "completions",
             "man",
         ] {
@@ -88,6 +90,7 @@ fn wrong_usage_is_refused_with_a_hint() {
         &["rm", "--all"],
         &["dump", "--kind", "everything"],
         &["unpack"],
+        &["import"],
     ] {
         let outcome = retro(arguments);
         assert_eq!(outcome.status, Ending::Exited(2), "{arguments:?}");

@@ -6,7 +6,9 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use retro_index::Place;
 use retro_index::claim::Claim;
+use retro_recording::Directory;
 
 use crate::clients::{Client, Server};
 use crate::recorded::{Recorded, has_gdb, retro};
@@ -67,7 +69,7 @@ fn a_damaged_index_is_told() {
     }
     let recorded = Recorded::anew("steps.c", &["-O0"], &[]);
     gdb(&recorded, &[], &[]);
-    let index = retro_index::directory(&recorded.directory());
+    let index = place(&recorded.directory()).path();
     for file in files(&index) {
         let mut bytes = fs::read(&file).unwrap();
         let middle = bytes.len() / 2;
@@ -106,10 +108,14 @@ fn a_gdb_that_is_killed_can_come_back() {
     assert!(again.ask("bs").starts_with("T05"));
 }
 
+fn place(recording: &Path) -> Place {
+    Place::beside(&Directory::open(recording).unwrap()).unwrap()
+}
+
 /// The right to build an index; who built it in the background may need a moment to end.
 fn claimed(recording: &Path) -> Claim {
     for _ in 0..1000 {
-        if let Some(claim) = Claim::take(recording).unwrap() {
+        if let Some(claim) = Claim::take(&place(recording)).unwrap() {
             return claim;
         }
         thread::sleep(Duration::from_millis(10));
@@ -127,7 +133,7 @@ fn what_is_indexed_can_be_looked_at() {
     assert!(built.status.success(), "{}", all_of(&built));
     // As if the last part was not built yet, and another process at it.
     let claim = claimed(&recorded.directory());
-    let mut volumes: Vec<PathBuf> = fs::read_dir(claim.index())
+    let mut volumes: Vec<PathBuf> = fs::read_dir(claim.index().path())
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.is_dir())

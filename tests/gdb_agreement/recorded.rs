@@ -35,8 +35,8 @@ impl Recorded {
         let run = open(&directory, &engine);
         drop(recording);
         let options = build::Options { window_size: WINDOW, ..build::Options::default() };
-        let index = retro_index::directory(&directory);
-        let jobs = build::jobs(run.replayer(), &index, &options).unwrap();
+        let jobs = build::jobs(run.replayer(), run.index(), &options).unwrap();
+        let index = run.index().made().unwrap();
         build::build(run.replayer(), &index, &jobs, &options, &Unwatched).unwrap();
         Recorded { run, _engine: engine }
     }

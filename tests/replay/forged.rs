@@ -34,6 +34,8 @@ pub struct Forged<'a> {
     pub code: Vec<(u64, &'a [u8])>,
     /// Events after the first moment, with their times.
     pub events: Vec<(u64, Event<'a>)>,
+    /// Chunks of the main stream behind the first, with the times that they begin at.
+    pub more: Vec<(u64, Vec<u8>)>,
     /// When the log begins.
     pub begin: u64,
     /// When the process exits.
@@ -61,6 +63,7 @@ impl<'a> Forged<'a> {
             image,
             code: vec![(CODE, code)],
             events: Vec::new(),
+            more: Vec::new(),
             begin: 0,
             end,
             summary_end: None,
@@ -92,6 +95,11 @@ impl<'a> Forged<'a> {
                 ChunkHead { log: 0, stream, sequence: 0, base_time: self.begin, interval: 0 };
             let chunk = encode_chunk(head, &chunk(self.begin, events), DEFAULT_LEVEL).unwrap();
             writer.append(&chunk).unwrap();
+        }
+        for (sequence, (base_time, bytes)) in (1..).zip(&self.more) {
+            let (log, stream) = (0, Stream::Main);
+            let head = ChunkHead { log, stream, sequence, base_time: *base_time, interval: 0 };
+            writer.append(&encode_chunk(head, bytes, DEFAULT_LEVEL).unwrap()).unwrap();
         }
         writer.append(&encode_process_summary(&self.summary(&main))).unwrap();
         let outcome = RunOutcome::Exited(0);

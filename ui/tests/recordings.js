@@ -38,6 +38,27 @@ const GUESTS = {
     fs.copyFileSync(path.join(root, "ui/tests/guests/hostile.c"), source);
     return ["cc", ["-g", "-O0", "-pthread", "-o", path.join(directory, "hostile"), source]];
   },
+  // Debug information can call things by names that no compiler takes.
+  names: (directory) => {
+    const assembly = path.join(directory, "names.s");
+    execFileSync("cc", ["-g", "-O0", "-S", "-o", assembly, path.join(root, "ui/tests/guests/names.c")]);
+    const hostile = fs.readFileSync(assembly, "utf8").replace(/\.string\t"evil_(\w+)"/g, '.string\t"<img src=x onerror=window.hacked=1>$1"');
+    fs.writeFileSync(assembly, hostile);
+    return ["cc", ["-g", "-o", path.join(directory, "names"), assembly]];
+  },
+};
+
+/** What somebody has noted who sent a recording. */
+const HOSTILE_NOTES = {
+  revision: 1,
+  notes: ["<img src=x onerror=window.hacked=1>", "</script><script>window.hacked=1</script>", "javascript:window.hacked=1"].map((text) => ({
+    process: 0,
+    time: 0,
+    title: text,
+    place: text,
+    text,
+    is_kept: true,
+  })),
 };
 
 /**
@@ -57,6 +78,7 @@ export async function serve(names = Object.keys(GUESTS)) {
     // Some are meant to crash: what counts is the recording.
     spawnSync(retro, ["record", "--quiet", "--name", name, "--", `./${name}`], { cwd: directory, env: environment, stdio: "ignore" });
     const recording = fs.readdirSync(environment.RETRO_DIR).find((entry) => entry.startsWith(`${name}-`));
+    if (name === "names") fs.writeFileSync(path.join(environment.RETRO_DIR, recording, "notebook.json"), JSON.stringify(HOSTILE_NOTES));
     const server = await serveRecording(retro, recording, { cwd: directory, env: environment });
     servers.push(server);
     pages[name] = server.page;

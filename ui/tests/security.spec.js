@@ -44,6 +44,30 @@ test("nothing of a guest becomes markup", async ({ page, open }) => {
   expect(await page.locator("img, script:not([src='/main.js']), svg[onload], b").count()).toBe(0);
 });
 
+test("names of types, members, functions and notes become no markup", async ({ page, open }) => {
+  await open("names");
+  const markup = "<img src=x onerror=window.hacked=1>";
+  await expect(page.locator("#stack")).toContainText(`${markup}function`);
+  await page.locator("#stack .row", { hasText: `${markup}function` }).first().click();
+  await settled(page);
+  await expect(page.locator("#data")).toContainText(`${markup}parameter`);
+  await expect(page.locator("#data")).toContainText(`${markup}local`);
+  await unfold(page, "plain");
+  await expect(page.locator("#data")).toContainText(`${markup}member`);
+  await page.locator("#watch").fill("main");
+  await page.locator("#watch").press("Enter");
+  await settled(page);
+  await page.locator("#search").fill("<img");
+  await settled(page);
+  await page.locator("#search").press("Escape");
+  await page.locator("#tab-notebook").click();
+  await settled(page);
+  await expect(page.locator("#notebook")).toContainText("</script><script>window.hacked=1</script>");
+  expect(await page.locator("#notebook a[href^='javascript']").count()).toBe(0);
+  expect(await page.evaluate(() => window.hacked)).toBeUndefined();
+  expect(await page.locator("img, script:not([src='/main.js'])").count()).toBe(0);
+});
+
 test("no answer without the token, none to other origins, and nothing else is served", async ({ page }) => {
   const address = new URL(JSON.parse(process.env.RETRO_PAGES).ledger);
   await page.goto(address.origin);
@@ -57,6 +81,7 @@ test("no answer without the token, none to other origins, and nothing else is se
   expect((await client.get("/", { headers: { host: "evil.example" } })).status()).toBe(403);
   const index = await client.get("/");
   expect(index.headers()["content-security-policy"]).toContain("default-src 'none'; script-src 'self'; style-src 'self'");
+  expect(index.headers()["content-security-policy"]).toContain("require-trusted-types-for 'script'");
   const tag = index.headers().etag;
   expect((await client.get("/", { headers: { "if-none-match": tag } })).status()).toBe(304);
   for (const path of ["/index.html", "/../Cargo.toml", "/etc/passwd", "/notebook.json", "/main.js/", "/panes/"]) {

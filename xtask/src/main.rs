@@ -24,7 +24,7 @@ Usage: cargo xtask TASK
   test   install what is missing, check the style, run every test
   lint   check the style only: rustfmt, clippy, no vector code in the engine
   page   test the web page only, in Chromium
-  fuzz M for M minutes, run the tests that make up their questions with new ones
+  fuzz M for M minutes, fuzz what a replay process may say, and run the property tests with new seeds
 
 RETRO_FULL=1 cargo xtask test runs the slow tests of real programs, too.";
 

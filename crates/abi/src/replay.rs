@@ -22,6 +22,10 @@
 //! *Time* is the number of retired instructions. At time `t` everything that the log has up to `t` has happened, and
 //! instruction number `t` is the next.
 
+/// The path in the configuration ([`crate::config`]) of the process that ends all others when their owner is gone. It talks
+/// to nobody: the end of its socket, descriptor 0, is all that it waits for.
+pub const GUARD: &[u8] = b"guard";
+
 /// Bytes of a header.
 pub const HEADER_SIZE: usize = 64;
 
@@ -94,7 +98,8 @@ pub mod ask {
     pub const READ: u64 = 7;
     /// Pages that were written since the last question.
     pub const CHANGES: u64 = 8;
-    /// Makes a copy of the process that talks over the socket given along.
+    /// Makes a copy of the process that talks over the socket given along. Only before the first [`RUN`]: a process that has
+    /// executed code of a recording cannot be copied any more.
     pub const FORK: u64 = 9;
     /// `[address, mask]`: the answer to [`super::tell::NEED`]. Bit `n` of `mask`: page `n` of the piece
     /// is in the payload; the others are zero. Pieces that were not asked for may come before, or while the guest

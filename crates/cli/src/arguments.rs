@@ -22,8 +22,8 @@ pub use querying::{
     ThreadsOptions, View,
 };
 pub use recordings::{
-    DumpOptions, InfoOptions, KindGroup, LsOptions, PackOptions, RecordOptions, RmOptions,
-    UnpackOptions, VerifyOptions,
+    DumpOptions, ImportOptions, InfoOptions, KindGroup, LsOptions, PackOptions, RecordOptions,
+    RmOptions, UnpackOptions, VerifyOptions,
 };
 pub use replaying::{Moment, ReplayOptions, TraceKind};
 pub use serving::{ServeOptions, UiOptions};
@@ -151,7 +151,15 @@ pub enum Command {
     /// Pack a recording and the files it needs into one file
     Pack(PackOptions),
     /// Turn a packed recording into a recording again
+    ///
+    /// What is in it was chosen by whoever packed it. The recording is marked as received: it is only read, its index goes to
+    /// your own store, and replaying it is confined to a sandbox.
     Unpack(UnpackOptions),
+    /// Take in a recording that somebody sent as a directory
+    ///
+    /// Its log and the copies of files that belong to it are checked and copied, and nothing else that lies there. As with
+    /// unpack, the recording is marked as received.
+    Import(ImportOptions),
     /// Print a shell completion script
     Completions {
         /// The shell to complete for

@@ -6,7 +6,8 @@
 //! file is used, which loses its name before it is executed.
 //!
 //! Who executes it again and again, as a replay does, needs a path. `/proc` gives one to the descriptor; where there
-//! is no `/proc`, the image is a file with a name, in the first directory that takes it, until nobody needs it.
+//! is no `/proc`, the image is a file with a name, in the first directory that takes it, until nobody needs it. What is
+//! executed by its name must be ours: directories in which others could replace it are left out.
 //!
 //! Invariants: the descriptor is close-on-exec and above the standard ones. A file with a name is removed when its
 //! [`EngineFile`] is dropped, whatever came before.
@@ -24,6 +25,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use retro_engine_image::ENGINE_IMAGE;
+use retro_recording::Directory;
 use tempfile::TempPath;
 
 use crate::descriptors::above_standard;
@@ -95,6 +97,7 @@ impl EngineFile {
 fn named_in(directory: &Path, image: &[u8]) -> io::Result<TempPath> {
     // Absolute, so that it is found and removed from wherever that happens.
     let directory = std::path::absolute(directory)?;
+    check_safe(&directory)?;
     let mut file = tempfile::Builder::new()
         .prefix(".retro-engine-")
         .permissions(fs::Permissions::from_mode(0o700))
@@ -143,6 +146,7 @@ fn directories() -> Vec<PathBuf> {
 
 /// Creates a file in `directory` and removes its name, so that only the descriptor is left.
 fn unnamed_in(directory: &Path, image: &[u8]) -> io::Result<OwnedFd> {
+    check_safe(directory)?;
     let path = directory.join(format!(".retro-engine-{}", process::id()));
     let mut writer = OpenOptions::new().write(true).create_new(true).mode(0o700).open(&path)?;
     // A file that is open for writing cannot be executed: open it again before the name goes.
@@ -151,6 +155,17 @@ fn unnamed_in(directory: &Path, image: &[u8]) -> io::Result<OwnedFd> {
     let reader = reader?;
     executable(&reader)?;
     Ok(reader.into())
+}
+
+/// Fails where somebody else could put another file in the place of ours.
+fn check_safe(directory: &Path) -> io::Result<()> {
+    const ROOT: u32 = 0;
+    let status = Directory::open(directory)?.own_status()?;
+    let is_trusted = status.is_own() || status.owner == ROOT;
+    if is_trusted && (!status.is_shared() || status.is_sticky()) {
+        return Ok(());
+    }
+    Err(io::Error::other("others could replace files there"))
 }
 
 /// Fails if the file lies on a file system that is mounted noexec.

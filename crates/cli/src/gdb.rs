@@ -7,17 +7,18 @@
 //! ```
 //!
 //! Strategy: the server is in this process and gdb is its child, with a socket between them in a directory of their own; so
-//! nothing is left when gdb ends, however it ends, and a client that lost its connection can come back.
+//! nothing is left when gdb ends, however it ends, and a client that lost its connection can come back. A server for others
+//! has a socket that only this user can open, in a directory that only this user can enter, unless it is told otherwise.
 //!
 //! Invariants: nothing of a recording is changed; its index is built if it is not there. Whatever the terminal sends while gdb
 //! runs is gdb's business.
 
 mod opened;
 mod script;
+mod socket_place;
 mod sysroot;
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command};
 use std::thread;
@@ -28,27 +29,22 @@ use retro_gdbserver::{Address, Failure, Listener};
 
 use crate::Completeness;
 use crate::arguments::{GdbOptions, GdbServerOptions};
-use crate::message::complain;
+use crate::message::{complain, notify};
 use crate::output::Output;
 use crate::query::question::told;
 use crate::quoting::printable;
 use opened::Opened;
+use socket_place::SocketPlace;
 use sysroot::Sysroot;
-
-/// Any free port of this machine.
-const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Starts gdb and serves it. Returns gdb's exit status.
 pub fn gdb(options: &GdbOptions) -> Result<i32> {
     let opened = Opened::open(&options.debugged)?;
-    let place = tempfile::Builder::new()
-        .prefix("retro-gdb-")
-        .tempdir()
-        .context("cannot make a directory for gdb's socket and files (set TMPDIR)")?;
+    let place = socket_place::private_directory("retro-gdb-")?;
     let sysroot = Sysroot::make(&opened.debuggee, place.path())?;
     let socket = place.path().join("socket");
-    let listener = Listener::unix(&socket)
-        .with_context(|| format!("cannot make a socket in {}", place.path().display()))?;
+    let (bound, _file) = retro_server::listen_privately(&socket)?;
+    let listener = Listener::unix(bound, socket.clone());
     let script = script::write(options, &sysroot, &socket, place.path())?;
     let mut command = Command::new(&options.gdb);
     command.arg("-x").arg(script).args(&options.options);
@@ -83,13 +79,18 @@ pub fn server(options: &GdbServerOptions) -> Result<Completeness> {
         retro_gdbserver::serve(&opened.debuggee, opened.time, io::stdin(), io::stdout())?;
         return Ok(Completeness::Whole);
     }
-    let listener = match &options.socket {
-        Some(path) => {
-            Listener::unix(path).with_context(|| format!("cannot listen on {}", path.display()))?
+    let (listener, _place) = match options.listen {
+        Some(address) => {
+            notify(&format!(
+                "every user of this machine can reach {address}, and so read the recording and the files that it names: the \
+                 protocol has no passwords; without --listen there is a socket that only you can open"
+            ));
+            let listener = Listener::tcp(address);
+            (listener.with_context(|| format!("cannot listen on {address}"))?, None)
         }
         None => {
-            let address = options.listen.unwrap_or(ANY_PORT);
-            Listener::tcp(address).with_context(|| format!("cannot listen on {address}"))?
+            let (bound, place) = SocketPlace::listen(options.socket.as_deref())?;
+            (Listener::unix(bound, place.path().to_owned()), Some(place))
         }
     };
     // gdb waits two seconds for an answer, so whoever connects should find everything ready.

@@ -4,7 +4,8 @@
 //! when it ends before it is done. So it makes no difference whether the index was built behind the recorder
 //! ([`following`]), by the command, or for the first question ([`ensure`]), nor what was killed meanwhile.
 //!
-//! Invariants: nothing but the directory of the index is written. An interval that cannot be replayed is noted and left out;
+//! Invariants: nothing but the directory of the index is written, which lies in the store if the recording is somebody
+//! else's. An interval that cannot be replayed is noted and left out;
 //! only `retro index` tries it again.
 
 mod building;
@@ -13,13 +14,13 @@ mod following;
 mod interrupt;
 pub(crate) mod wording;
 
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
+use retro_index::Place;
 use retro_index::build::{self, Job, Options};
 use retro_index::claim::{self, Claim};
 use retro_index::coverage::{self, Coverage};
@@ -51,10 +52,11 @@ pub fn index(options: &IndexOptions) -> Result<Completeness> {
     let engine = EngineFile::new(&[Path::new("."), &path])?;
     let replayer = Replayer::open(Recording::open(&path)?, engine.path().to_owned());
     if !options.status && !options.follow {
+        let place = place_of(&replayer)?;
         if options.rebuild {
-            claim::discard(&path).map_err(explain)?;
+            claim::discard(&place).map_err(explain)?;
         }
-        coverage::check(&replayer, &retro_index::directory(&path)).map_err(explain)?;
+        coverage::check(&replayer, &place).map_err(explain)?;
         complete(&replayer, &options.build_options(), Effort::All, "indexing")?;
     }
     let seconds = (!options.status).then(|| begun.elapsed().as_secs_f64());
@@ -65,21 +67,27 @@ pub fn index(options: &IndexOptions) -> Result<Completeness> {
 /// indexer that is at work, or builds it now with a progress bar. Intervals that cannot be replayed are left out with a
 /// note on stderr.
 pub fn ensure(replayer: &Replayer) -> Result<()> {
-    let index = retro_index::directory(replayer.recording().directory());
-    if !Coverage::of(replayer, &index).is_complete() {
+    if !coverage_of(replayer)?.is_complete() {
         let message = "indexing once; later questions are answered at once";
         complete(replayer, &Options::default(), Effort::Untried, message)?;
     }
-    tell_failures(&Coverage::of(replayer, &index));
+    tell_failures(&coverage_of(replayer)?);
     Ok(())
+}
+
+fn place_of(replayer: &Replayer) -> Result<Place> {
+    Place::of(replayer.recording()).map_err(explain)
+}
+
+fn coverage_of(replayer: &Replayer) -> Result<Coverage> {
+    Coverage::of(replayer, &place_of(replayer)?).map_err(explain)
 }
 
 /// The same, but does not wait for an indexer that is at work if it has got somewhere: says how far, and returns.
 pub fn ensure_some(replayer: &Replayer, is_enough: impl Fn() -> bool) -> Result<()> {
-    let recording = replayer.recording().directory();
-    let coverage = Coverage::of(replayer, &retro_index::directory(recording));
-    if !coverage.is_complete() && is_enough() && Claim::take(recording).map_err(explain)?.is_none()
-    {
+    let place = place_of(replayer)?;
+    let coverage = coverage_of(replayer)?;
+    if !coverage.is_complete() && is_enough() && Claim::take(&place).map_err(explain)?.is_none() {
         let Coverage { complete, intervals, .. } = coverage;
         notify(&format!(
             "another process is indexing this recording: {complete} of {intervals} intervals can be looked at by now, the \
@@ -90,6 +98,9 @@ pub fn ensure_some(replayer: &Replayer, is_enough: impl Fn() -> bool) -> Result<
     ensure(replayer)
 }
 
+const ADVICE_ON_SPACE: &str =
+    "what is done is kept: free some space, and `retro index` goes on from there";
+
 /// What to say when an index cannot be built or used.
 pub fn explain(error: retro_index::Error) -> anyhow::Error {
     if error.is_damage() {
@@ -97,12 +108,14 @@ pub fn explain(error: retro_index::Error) -> anyhow::Error {
             "{error} (`retro index --rebuild` does that; the recording itself is untouched)"
         );
     }
+    if let retro_index::Error::Recording(retro_recording::Error::NoRoom { .. }) = error {
+        return anyhow!("{error}; {ADVICE_ON_SPACE}");
+    }
     let advice = match system_error(&error).map(io::Error::kind) {
-        Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
-            "what is done is kept: free some space, and `retro index` goes on from there"
-        }
+        Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => ADVICE_ON_SPACE,
         Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) => {
-            "the index lies beside the log: copy the recording to where you can write"
+            "the index lies beside the log, or in the store if the recording is somebody else's: set RETRO_DIR to where you \
+             can write"
         }
         _ => return error.into(),
     };
@@ -132,10 +145,9 @@ enum Effort {
 
 /// The intervals that lack an index.
 fn missing(replayer: &Replayer, options: &Options, effort: Effort) -> Result<Vec<Job>> {
-    let index = retro_index::directory(replayer.recording().directory());
-    let mut jobs = build::jobs(replayer, &index, options).map_err(explain)?;
+    let mut jobs = build::jobs(replayer, &place_of(replayer)?, options).map_err(explain)?;
     if effort == Effort::Untried && !jobs.is_empty() {
-        let failures = Coverage::of(replayer, &index).failures;
+        let failures = coverage_of(replayer)?.failures;
         jobs.retain(|job| !failures.iter().any(|failure| failure.job == *job));
     }
     Ok(jobs)
@@ -149,18 +161,18 @@ fn complete(
     message: &'static str,
 ) -> Result<()> {
     let _noting = Noting::start();
-    let recording = replayer.recording().directory();
+    let place = place_of(replayer)?;
     let mut waiting: Option<Building> = None;
     loop {
         let jobs = missing(replayer, options, effort)?;
         if jobs.is_empty() {
             return Ok(());
         }
-        if let Some(claim) = Claim::take(recording).map_err(explain)? {
+        if let Some(claim) = Claim::take(&place).map_err(explain)? {
             drop(waiting.take());
             return build(replayer, &claim, &jobs, options, message);
         }
-        let coverage = Coverage::of(replayer, &retro_index::directory(recording));
+        let coverage = coverage_of(replayer)?;
         let building = waiting.get_or_insert_with(|| {
             // A question is only answered later; that needs no words but those of the progress bar.
             if effort == Effort::All {
@@ -218,9 +230,8 @@ impl Gone {
     fn of(replayer: &Replayer) -> Gone {
         /// Who removes a recording takes the index first and the log last.
         const REMOVAL: Duration = Duration::from_secs(1);
-        let log = replayer.recording().directory().join(LOG_NAME);
         let start = Instant::now();
-        while fs::exists(&log).unwrap_or(true) {
+        while replayer.recording().root().has(LOG_NAME) {
             if start.elapsed() > REMOVAL {
                 return Gone::Index;
             }
@@ -237,8 +248,8 @@ fn report(
 ) -> Result<Completeness> {
     let recording = replayer.recording();
     let directory = recording.directory();
-    let coverage = Coverage::of(replayer, &retro_index::directory(directory));
-    let facts = IndexFacts::of(&coverage, directory);
+    let coverage = coverage_of(replayer)?;
+    let facts = IndexFacts::of(&coverage, &place_of(replayer)?);
     let mut output = Output::new();
     if options.json {
         let mut object = serde_json::to_value(&facts)?;

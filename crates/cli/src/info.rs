@@ -11,7 +11,7 @@ mod text;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use retro_index::coverage;
+use retro_index::{Place, coverage};
 use retro_replayer::Replayer;
 
 use crate::arguments::InfoOptions;
@@ -27,8 +27,8 @@ pub fn info(options: &InfoOptions) -> Result<Completeness> {
     // Nothing is replayed, so that there is no need for an engine.
     let replayer = Replayer::open(selection::open(options.recording.as_deref())?, PathBuf::new());
     let recording = replayer.recording();
-    let index = retro_index::directory(recording.directory());
-    let mut facts = Facts::of(&replayer);
+    let index = Place::of(recording).map_err(index::explain)?;
+    let mut facts = Facts::of(&replayer, &index).map_err(index::explain)?;
     if options.check {
         if let Err(error) = recording.verify() {
             facts.damage.get_or_insert(error.to_string());

@@ -96,6 +96,7 @@ pub fn main(arguments: Vec<OsString>) -> i32 {
         Command::Dump(options) => looked(dump::dump(&options)),
         Command::Pack(options) => looked(packing::pack(&options)),
         Command::Unpack(options) => looked(packing::unpack(&options)),
+        Command::Import(options) => looked(packing::import(&options)),
         Command::Completions { shell } => started(documents::completions(shell)),
         Command::Man => started(documents::manual()),
     }

@@ -1,4 +1,6 @@
-//! `retro pack` and `retro unpack`: a recording as one file, to be sent to somebody.
+//! `retro pack`, `retro unpack` and `retro import`: recordings that are sent to somebody, as one file or as a directory.
+//!
+//! What comes in is marked as received: from then on it is only read.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,7 +18,7 @@ use retro_abi::log::Event;
 use retro_recording::pack::{self, LeftOut};
 use retro_recording::{Recording, State, Store};
 
-use crate::arguments::{PackOptions, UnpackOptions};
+use crate::arguments::{ImportOptions, PackOptions, UnpackOptions};
 use crate::message::{complain, notify};
 use crate::output::{Output, OutputError};
 use crate::{Completeness, quantity, quoting, selection};
@@ -80,18 +82,35 @@ fn default_target(recording: &Recording) -> Result<PathBuf> {
 
 /// Unpacks a recording.
 pub fn unpack(options: &UnpackOptions) -> Result<Completeness> {
+    let take = |target: &Path| pack::unpack(&options.file, target);
+    take_in(&options.file, options.output.as_deref(), ["unpacking", "unpacked"], take)
+}
+
+/// Copies a recording that somebody sent as a directory.
+pub fn import(options: &ImportOptions) -> Result<Completeness> {
+    let take = |target: &Path| retro_recording::import(&options.directory, target);
+    take_in(&options.directory, options.output.as_deref(), ["importing", "imported"], take)
+}
+
+/// Takes in a recording of somebody else's, as `words` say.
+fn take_in(
+    source: &Path,
+    output: Option<&Path>,
+    words: [&'static str; 2],
+    take: impl FnOnce(&Path) -> Result<(), retro_recording::Error>,
+) -> Result<Completeness> {
     let store = Store::from_environment();
-    let (target, store) = match &options.output {
-        Some(target) => (target.clone(), store.ok()),
+    let (target, store) = match output {
+        Some(target) => (target.to_path_buf(), store.ok()),
         None => {
             let store = store?;
-            (place_in(&store, &options.file)?, Some(store))
+            (place_in(&store, source)?, Some(store))
         }
     };
-    let progress = Progress::start("unpacking", None);
-    let unpacked = pack::unpack(&options.file, &target);
+    let progress = Progress::start(words[0], None);
+    let taken = take(&target);
     progress.finish();
-    unpacked?;
+    taken?;
 
     let recording = Recording::open(&target)?;
     let (included, left_out) = compare_with_copies(&recording);
@@ -110,9 +129,10 @@ pub fn unpack(options: &UnpackOptions) -> Result<Completeness> {
     {
         complain(&format!("`latest` does not point to the recording: {error}"));
     }
-    let copies = selection::copies_of(&target).map_or(0, |copies| copies.len().saturating_sub(1));
+    let copies = selection::copies_of(&target);
     notify(&format!(
-        "unpacked {} ({} with {}); it is the latest recording now",
+        "{} {} ({} with {}); it is the latest recording now",
+        words[1],
         shown(selection::name_of(&target)),
         quantity::bytes(selection::size_of(&target)),
         quantity::counted(copies as u64, "file", "files")
@@ -122,7 +142,7 @@ pub fn unpack(options: &UnpackOptions) -> Result<Completeness> {
 
 /// A directory that does not exist yet, with the name of the pack if it is free.
 fn place_in(store: &Store, file: &Path) -> Result<PathBuf> {
-    let name = file.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
+    let name = selection::file_name_of(file).unwrap_or_default();
     let name = name.strip_suffix(EXTENSION).unwrap_or(&name);
     // This makes the store, and finds a name that works whatever the file is called.
     let numbered = store.create(name)?;
@@ -159,7 +179,7 @@ fn compare_with_copies(recording: &Recording) -> (BTreeMap<PathBuf, u64>, Vec<Le
             }
         });
     }
-    let reason = || "it is not in the pack".to_string();
+    let reason = || "it was not sent along".to_string();
     let left_out = missing.into_keys().map(|path| LeftOut { path, reason: reason() }).collect();
     (included, left_out)
 }

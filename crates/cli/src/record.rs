@@ -22,7 +22,7 @@ use anyhow::{Context, Result};
 use nix::unistd::Pid;
 use retro_abi::config::Policy;
 use retro_recorder::{Ending, Fate, Session, Summary};
-use retro_recording::{Head, Options, Store};
+use retro_recording::{Directory, Head, LOG_NAME, Options, Store};
 
 use crate::arguments::RecordOptions;
 use crate::launch::Launch;
@@ -177,7 +177,7 @@ impl Place {
 
     /// Removes the recording that was made here.
     fn remove_recording(&self) {
-        let _ = fs::remove_file(self.directory.join(retro_recording::LOG_NAME));
+        let _ = Directory::open(&self.directory).and_then(|found| found.remove_file(LOG_NAME));
         self.leave();
     }
 

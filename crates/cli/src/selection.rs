@@ -3,10 +3,11 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{env, fs, io};
+use std::{env, fs};
 
 use anyhow::{Result, bail};
-use retro_recording::{Error, FILES_NAME, INDEX_NAME, LOG_NAME, Recording, Store};
+use retro_index::Place;
+use retro_recording::{Directory, Error, FILES_NAME, LOG_NAME, Recording, Store};
 
 /// Finds a recording.
 pub fn find(argument: Option<&OsStr>) -> Result<PathBuf> {
@@ -56,23 +57,33 @@ pub fn file_name_of(directory: &Path) -> Option<String> {
 /// Bytes that a recording takes: the log, and copies of files if it was unpacked. The index can be made again, and does
 /// not count.
 pub fn size_of(directory: &Path) -> u64 {
-    let length = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
-    let copies =
-        copies_of(directory).map_or(0, |copies| copies.iter().map(|path| length(path)).sum());
-    length(&directory.join(LOG_NAME)).saturating_add(copies)
+    let Ok(directory) = Directory::open(directory) else { return 0 };
+    let log = directory.status(LOG_NAME).map_or(0, |status| status.length);
+    log.saturating_add(directory.directory(FILES_NAME).map_or(0, |files| bytes_in(&files)))
 }
 
 /// Bytes that the index of a recording takes.
 pub fn index_size_of(directory: &Path) -> u64 {
-    let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
-    let volumes = entries(&directory.join(INDEX_NAME)).map(|volume| volume.path());
-    let files = volumes.flat_map(|volume| entries(&volume).collect::<Vec<_>>());
-    files.filter_map(|file| Some(file.metadata().ok()?.len())).fold(0, u64::saturating_add)
+    let index = Directory::open(directory).ok().and_then(|found| Place::beside(&found).ok());
+    let Some(index) = index.and_then(|place| place.existing().ok().flatten()) else { return 0 };
+    let volumes = index.names().unwrap_or_default().into_iter();
+    let volumes = volumes.filter_map(|name| index.directory(name).ok());
+    volumes.map(|volume| bytes_in(&volume)).fold(0, u64::saturating_add)
 }
 
-/// The files beside the log.
-pub fn copies_of(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    fs::read_dir(directory.join(FILES_NAME))?.map(|entry| Ok(entry?.path())).collect()
+/// How many copies of files a recording has beside the log.
+pub fn copies_of(directory: &Path) -> usize {
+    let files = Directory::open(directory).and_then(|found| found.directory(FILES_NAME));
+    let names = files.and_then(|files| files.names()).unwrap_or_default();
+    // One of them is the list of the others.
+    names.len().saturating_sub(1)
+}
+
+/// Bytes of all files in a directory.
+fn bytes_in(directory: &Directory) -> u64 {
+    let names = directory.names().unwrap_or_default().into_iter();
+    let lengths = names.filter_map(|name| Some(directory.status(name).ok()?.length));
+    lengths.fold(0, u64::saturating_add)
 }
 
 /// Instructions of all processes. Hostile counts saturate.
@@ -92,5 +103,5 @@ pub fn working_directory() -> PathBuf {
 }
 
 fn is_recording(path: &Path) -> bool {
-    path.join(LOG_NAME).is_file()
+    Directory::open(path).is_ok_and(|directory| directory.has(LOG_NAME))
 }

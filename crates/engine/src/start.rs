@@ -17,6 +17,7 @@ use linux_raw_sys::auxvec as aux;
 use linux_raw_sys::general as c;
 use retro_abi::config::{Config, SharedFile, VARIABLE};
 use retro_abi::layout::GUEST_END;
+use retro_abi::replay::GUARD;
 use retro_abi::stats::Stats;
 
 /// What the guest sees of itself.
@@ -123,6 +124,9 @@ pub unsafe fn start(stack: *const u64) -> ! {
         ));
         sys::exit_group(125)
     };
+    if config.policy == retro_abi::config::Policy::Replay && config.path == GUARD {
+        crate::replay::guard::run();
+    }
     crate::vectors::detect();
     crate::ptrace::set_entry_point(received.auxiliary(aux::AT_ENTRY).unwrap_or(0));
     find_template(&received);

@@ -178,6 +178,37 @@ pub fn close(fd: i32) {
     let _ = call!(__NR_close, fd as i64);
 }
 
+/// Closes all descriptors from a number on.
+pub fn close_from(first: i32) -> Result<()> {
+    match call!(__NR_close_range, first as i64, u32::MAX, 0) {
+        // Kernels before 5.9, and filters that do not know the call.
+        Err(Errno::ENOSYS | Errno::EPERM) => close_one_by_one(first),
+        closed => closed.map(drop),
+    }
+}
+
+fn close_one_by_one(first: i32) -> Result<()> {
+    /// More than are open on any system that old.
+    const MOST: u64 = 1 << 20;
+    let (_, most) = resource_limit(c::RLIMIT_NOFILE);
+    (first..most.min(MOST) as i32).for_each(close);
+    Ok(())
+}
+
+/// Gives up all privileges that a process of root has.
+pub fn drop_capabilities() -> Result<()> {
+    /// `struct __user_cap_header_struct`: the version with two words for each set, and this process.
+    const HEADER: [u32; 2] = [0x2008_0522, 0];
+    // Effective, permitted and inheritable, the lower words and the upper ones.
+    let none = [0u32; 6];
+    call!(__NR_capset, HEADER.as_ptr(), none.as_ptr()).map(drop)
+}
+
+/// Sends a signal to all processes of this one's group, itself included.
+pub fn kill_group(signal: u32) -> Result<()> {
+    call!(__NR_kill, 0, signal).map(drop)
+}
+
 /// Reads from the current position.
 pub fn read(fd: i32, buffer: &mut [u8]) -> Result<usize> {
     call!(__NR_read, fd as i64, buffer.as_mut_ptr(), buffer.len()).map(|n| n as usize)

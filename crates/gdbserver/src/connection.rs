@@ -3,7 +3,8 @@
 //! *Strategy.* A thread of its own takes bytes apart, so that an interrupt is seen while a request is at work: every packet comes
 //! with a [`Cancel`], and an interrupt cancels the latest. When the client goes away the latest is cancelled, too.
 //!
-//! What a client asks wrongly is answered, and it goes on; only what the connection itself fails with ends it.
+//! What a client asks wrongly is answered, and it goes on. What speaks another protocol, as a browser does, gets no answer: the
+//! first byte that is not gdb's ends the connection, and nothing is done for a client before its first packet.
 //!
 //! *How long an answer may take.* gdb waits for ever after a resumption, but for two seconds (`remotetimeout`) for everything else;
 //! then it asks for the answer again, and the third time it takes the next packet for it. So searches belong to resumptions
@@ -13,7 +14,7 @@
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -52,13 +53,19 @@ pub fn serve(
     from: impl Read + Send + 'static,
     to: impl Write + Send,
 ) -> Result<(), Failure> {
-    let session = Session::new(debuggee, time)?;
     let (sender, receiver) = sync_channel(WAITING);
     let answered = Arc::new(AtomicU64::new(0));
     let seen = Arc::clone(&answered);
     thread::spawn(move || take_apart(from, &sender, &seen));
+    let first = receiver.iter().find(|(incoming, _)| {
+        matches!(incoming, Incoming::Packet(_) | Incoming::Damaged | Incoming::Foreign)
+    });
+    let Some(first) = first.filter(|(incoming, _)| *incoming != Incoming::Foreign) else {
+        return Ok(());
+    };
+    let session = Session::new(debuggee, time)?;
     let client = Client { session, to, acknowledges: true, last: Vec::new(), answered };
-    client.run(&receiver)
+    client.run(std::iter::once(first).chain(&receiver))
 }
 
 /// Reads until the client goes, or nobody wants to know any more.
@@ -86,7 +93,9 @@ fn take_apart(mut from: impl Read, to: &SyncSender<(Incoming, Cancel)>, answered
                 // It waits for an answer that is not sent yet.
                 continue;
             }
-            if to.send((incoming, latest.clone())).is_err() {
+            let is_foreign = incoming == Incoming::Foreign;
+            if to.send((incoming, latest.clone())).is_err() || is_foreign {
+                latest.cancel();
                 return;
             }
         }
@@ -106,9 +115,10 @@ struct Client<W> {
 }
 
 impl<W: Write + Send> Client<W> {
-    fn run(mut self, from: &Receiver<(Incoming, Cancel)>) -> Result<(), Failure> {
-        while let Ok((incoming, cancel)) = from.recv() {
+    fn run(mut self, from: impl Iterator<Item = (Incoming, Cancel)>) -> Result<(), Failure> {
+        for (incoming, cancel) in from {
             match incoming {
+                Incoming::Foreign => return Ok(()),
                 Incoming::Packet(packet) => {
                     self.acknowledge(b"+")?;
                     let request = Request::parse(&packet);

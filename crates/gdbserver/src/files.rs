@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use retro_query::Error;
-use retro_query::symbols::RecordedFile;
+use retro_query::symbols::{Location, RecordedFile};
 
 use crate::debuggee::Debuggee;
 use crate::packet;
@@ -118,11 +118,13 @@ impl Files {
         let recorded = self.recorded.get_or_insert_with(|| symbols.recorded_files(log));
         let location = recorded.iter().find_map(|file| {
             let debug = [&file.debug, &file.shared_debug].into_iter().flatten();
-            let is_debug = debug.clone().find(|debug| **debug == wanted).cloned();
-            is_debug.or_else(|| (file.path == wanted).then(|| file.location.clone().ok()).flatten())
+            let is_debug = debug.clone().find(|debug| debug.path() == wanted);
+            is_debug
+                .map(|debug| Location::Copied(debug.clone()))
+                .or_else(|| (file.path == wanted).then(|| file.location.clone().ok()).flatten())
         });
         let location = location.ok_or(Refusal::NoSuchFile)?;
-        File::open(location).map(Open::File).map_err(|_| Refusal::Denied)
+        location.open().map(Open::File).map_err(|_| Refusal::Denied)
     }
 }
 

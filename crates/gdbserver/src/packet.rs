@@ -21,6 +21,8 @@ pub enum Incoming {
     Refused,
     /// Stop what is running: Ctrl-C.
     Interrupt,
+    /// A byte that no client of this protocol sends where it came: the client speaks another one.
+    Foreign,
 }
 
 /// Takes bytes apart.
@@ -59,7 +61,7 @@ impl Decoder {
                 b'+' => Some(Incoming::Acknowledged),
                 b'-' => Some(Incoming::Refused),
                 INTERRUPT => Some(Incoming::Interrupt),
-                _ => None,
+                _ => Some(Incoming::Foreign),
             },
             Place::Packet | Place::Escaped => {
                 self.take_data(byte);

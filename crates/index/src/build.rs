@@ -13,17 +13,16 @@ mod rows;
 mod window;
 mod writers;
 
-use std::fs;
-use std::path::Path;
+use std::fs::{File, TryLockError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
+use retro_recording::Directory;
 use retro_replayer::{Interval, Replayer, Session};
 
-use crate::claim::create_directory;
 use crate::manifest::Manifest;
-use crate::{Error, coverage, volume};
+use crate::{Error, Place, coverage, place};
 
 use reads::store_reads;
 use replay::summarise;
@@ -80,22 +79,26 @@ impl Watch for Unwatched {
 }
 
 /// The intervals of a recording that lack an index. The last interval of a log is left out while it may still grow.
-pub fn jobs(replayer: &Replayer, index: &Path, options: &Options) -> Result<Vec<Job>, Error> {
-    let mut jobs = coverage::closed_intervals(replayer);
-    jobs.retain(|job| coverage::is_missing(index, job, options.reads));
+pub fn jobs(replayer: &Replayer, place: &Place, options: &Options) -> Result<Vec<Job>, Error> {
+    let index = place.existing()?;
+    let mut jobs = Vec::new();
+    for job in coverage::closed_intervals(replayer) {
+        if coverage::is_missing(index.as_ref(), &job, options.reads)? {
+            jobs.push(job);
+        }
+    }
     Ok(jobs)
 }
 
-/// Builds all that is missing. Intervals that cannot be replayed are reported in the end; the others are built
-/// nevertheless.
+/// Builds all that is missing in the directory of an index. Intervals that cannot be replayed are reported in the end; the
+/// others are built nevertheless.
 pub fn build(
     replayer: &Replayer,
-    index: &Path,
+    index: &Directory,
     jobs: &[Job],
     options: &Options,
     watch: &impl Watch,
 ) -> Result<(), Error> {
-    create_directory(index)?;
     // The longest first: whoever comes to it last would be waited for by all others.
     let mut jobs = jobs.to_vec();
     jobs.sort_by_key(|job| std::cmp::Reverse(job.interval.end - job.interval.start));
@@ -112,11 +115,14 @@ pub fn build(
                     let built = build_volume(replayer, index, *job, options, watch, &mut kept);
                     if let Err(error) = built {
                         let is_replay = matches!(error, Error::Replay { .. });
-                        if is_replay && !watch.is_cancelled() {
-                            coverage::note_failure(index, job, &error);
+                        if let Error::Replay { source, .. } = &error
+                            && !watch.is_cancelled()
+                        {
+                            coverage::note_failure(index, job, source);
                         }
                         // Where nothing can be stored, nothing else can.
-                        stop.fetch_or(!is_replay, Ordering::Relaxed);
+                        let is_own = is_replay || matches!(error, Error::Memory(_));
+                        stop.fetch_or(!is_own, Ordering::Relaxed);
                         let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                         failed.get_or_insert(error);
                     }
@@ -136,19 +142,20 @@ pub fn build(
 /// translated again.
 fn build_volume(
     replayer: &Replayer,
-    index: &Path,
+    index: &Directory,
     job: Job,
     options: &Options,
     watch: &impl Watch,
     kept: &mut Option<Session>,
 ) -> Result<(), Error> {
-    let directory = volume::directory(index, job.log, job.interval.number);
-    create_directory(&directory)?;
+    let name = place::volume_name(job.log, job.interval.number);
+    let directory = index
+        .made_directory(&name)
+        .map_err(|source| Error::io("create", &index.path_of(&name), source))?;
     let _lock = Lock::take(&directory)?;
     let Interval { start, end, .. } = job.interval;
-    let usable = |manifest: &Manifest| (manifest.start, manifest.end) == (start, end);
-    let manifest = Manifest::load(&directory).ok().flatten().filter(usable);
-    let replay = |source| Error::Replay { log: job.log, source: Box::new(source) };
+    let manifest = coverage::manifest_of(&directory, &job.interval)?;
+    let replay = |source| Error::replay(job.log, source);
     let mut manifest = match manifest {
         Some(manifest) if manifest.has_all_windows => manifest,
         manifest => {
@@ -170,7 +177,7 @@ fn build_volume(
 }
 
 /// Only one build works on a volume.
-struct Lock(fs::File);
+struct Lock(File);
 
 impl Drop for Lock {
     fn drop(&mut self) {
@@ -180,13 +187,14 @@ impl Drop for Lock {
 }
 
 impl Lock {
-    fn take(directory: &Path) -> Result<Lock, Error> {
-        let path = directory.join("lock");
-        let file = fs::File::create(&path).map_err(|source| Error::io("create", &path, source))?;
+    fn take(directory: &Directory) -> Result<Lock, Error> {
+        const NAME: &str = "lock";
+        let failed = |action, source| Error::io(action, &directory.path_of(NAME), source);
+        let file = directory.lock_file(NAME).map_err(|source| failed("create", source))?;
         match file.try_lock() {
             Ok(()) => Ok(Lock(file)),
-            Err(fs::TryLockError::WouldBlock) => Err(Error::Busy),
-            Err(fs::TryLockError::Error(source)) => Err(Error::io("lock", &path, source)),
+            Err(TryLockError::WouldBlock) => Err(Error::Busy),
+            Err(TryLockError::Error(source)) => Err(failed("lock", source)),
         }
     }
 }

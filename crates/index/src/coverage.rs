@@ -1,21 +1,18 @@
 //! How much of a recording is indexed.
 
-use std::fs;
-use std::path::Path;
+use std::io;
 
-use retro_recording::State;
+use retro_recording::{Directory, State};
 use retro_replayer::{Interval, Replayer};
 
 use crate::build::Job;
+use crate::failure::{Cause, NOTE_LIMIT};
 use crate::frames::FrameFile;
 use crate::manifest::Manifest;
-use crate::{Error, Volume, volume};
+use crate::{Error, Place, place, volume};
 
 /// Where a volume tells why it cannot be built.
 const FAILURE: &str = "failure";
-
-/// More than any reason is long.
-const REASON_LIMIT: usize = 4096;
 
 /// What there is of an index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,17 +39,18 @@ pub struct Failure {
     /// Where.
     pub job: Job,
     /// Why.
-    pub reason: String,
+    pub cause: Cause,
 }
 
 impl Coverage {
     /// Of a recording as far as it was when it was opened.
-    pub fn of(replayer: &Replayer, index: &Path) -> Coverage {
+    pub fn of(replayer: &Replayer, place: &Place) -> Result<Coverage, Error> {
+        let index = place.existing()?;
         let mut coverage = Coverage::default();
         for job in closed_intervals(replayer) {
-            coverage.add(index, job);
+            coverage.add(index.as_ref(), job)?;
         }
-        coverage
+        Ok(coverage)
     }
 
     /// Whether there is nothing left to be done, but for what cannot be done.
@@ -60,28 +58,29 @@ impl Coverage {
         self.complete + self.failures.len() as u64 == self.intervals
     }
 
-    fn add(&mut self, index: &Path, job: Job) {
+    fn add(&mut self, index: Option<&Directory>, job: Job) -> Result<(), Error> {
         let Job { log, interval } = job;
         self.intervals += 1;
         self.instructions = self.instructions.saturating_add(interval.instructions());
-        self.bytes += Volume::stored_bytes(index, log, interval.number);
-        let directory = volume::directory(index, log, interval.number);
-        if let Some(manifest) = manifest_of(&directory, &interval) {
+        let Some(directory) = place::volume(index, log, interval.number)? else { return Ok(()) };
+        self.bytes = self.bytes.saturating_add(volume::stored_bytes(&directory));
+        if let Some(manifest) = manifest_of(&directory, &interval)? {
             let windows = u64::from(manifest.windows);
             self.windows += windows;
             if manifest.is_complete {
                 self.complete += 1;
                 self.indexed = self.indexed.saturating_add(interval.instructions());
-                return;
+                return Ok(());
             }
             let done = windows.saturating_mul(manifest.window_size);
             self.indexed = self.indexed.saturating_add(done.min(interval.instructions()));
         }
-        if let Ok(reason) = fs::read(directory.join(FAILURE)) {
-            let reason = &reason[..reason.len().min(REASON_LIMIT)];
-            let reason = String::from_utf8_lossy(reason).into_owned();
-            self.failures.push(Failure { job, reason });
+        if let Ok(note) = directory.read(FAILURE, NOTE_LIMIT)
+            && let Some(cause) = Cause::from_note(&note)
+        {
+            self.failures.push(Failure { job, cause });
         }
+        Ok(())
     }
 }
 
@@ -103,13 +102,15 @@ pub fn closed_intervals(replayer: &Replayer) -> Vec<Job> {
 }
 
 /// Reads all files of complete volumes and compares them with their checksums. An error tells the first damage.
-pub fn check(replayer: &Replayer, index: &Path) -> Result<(), Error> {
+pub fn check(replayer: &Replayer, place: &Place) -> Result<(), Error> {
+    let index = place.existing()?;
     for Job { log, interval } in closed_intervals(replayer) {
-        let directory = volume::directory(index, log, interval.number);
+        let volume = place::volume(index.as_ref(), log, interval.number)?;
+        let Some(directory) = volume else { continue };
         if let Some(manifest) = Manifest::load(&directory)?.filter(|manifest| manifest.is_complete)
         {
             for (name, committed) in manifest.files() {
-                FrameFile::check_sums(&directory.join(name), committed)?;
+                FrameFile::check_sums(&directory.named(name), committed)?;
             }
         }
     }
@@ -117,31 +118,38 @@ pub fn check(replayer: &Replayer, index: &Path) -> Result<(), Error> {
 }
 
 /// The manifest of the volume of an interval, unless it is damaged or was made when the interval was shorter.
-fn manifest_of(directory: &Path, interval: &Interval) -> Option<Manifest> {
-    let manifest = Manifest::load(directory).ok().flatten()?;
-    let range = (manifest.start, manifest.end);
-    Some(manifest).filter(|_| range == (interval.start, interval.end))
+pub(crate) fn manifest_of(
+    directory: &Directory,
+    interval: &Interval,
+) -> Result<Option<Manifest>, Error> {
+    let manifest = match Manifest::load(directory) {
+        Err(Error::Manifest(_)) => None,
+        loaded => loaded?,
+    };
+    let is_usable =
+        |manifest: &Manifest| (manifest.start, manifest.end) == (interval.start, interval.end);
+    Ok(manifest.filter(is_usable))
 }
 
 /// Whether a volume lacks something that is wanted.
-pub(crate) fn is_missing(index: &Path, job: &Job, reads: bool) -> bool {
-    let directory = volume::directory(index, job.log, job.interval.number);
-    let manifest = manifest_of(&directory, &job.interval);
-    !manifest.is_some_and(|manifest| manifest.is_complete && (manifest.reads != 0 || !reads))
+pub(crate) fn is_missing(index: Option<&Directory>, job: &Job, reads: bool) -> Result<bool, Error> {
+    let directory = place::volume(index, job.log, job.interval.number)?;
+    let Some(directory) = directory else { return Ok(true) };
+    let manifest = manifest_of(&directory, &job.interval)?;
+    let has_all = |found: Manifest| found.is_complete && (found.reads != 0 || !reads);
+    Ok(!manifest.is_some_and(has_all))
 }
 
 /// Leaves a note that an interval cannot be replayed, for those who would try again otherwise.
-pub(crate) fn note_failure(index: &Path, job: &Job, error: &Error) {
-    let directory = volume::directory(index, job.log, job.interval.number);
-    let reason = match error {
-        Error::Replay { source, .. } => source.to_string(),
-        other => other.to_string(),
-    };
+pub(crate) fn note_failure(index: &Directory, job: &Job, error: &retro_replayer::Error) {
+    let note = Cause::of(error).to_note();
     // Without the note it is tried again, which does no harm.
-    let _ = fs::write(directory.join(FAILURE), reason);
+    let _: io::Result<()> = index
+        .directory(place::volume_name(job.log, job.interval.number))
+        .and_then(|volume| volume.replace(FAILURE, note.as_bytes(), false));
 }
 
 /// Takes the note back.
-pub(crate) fn forget_failure(directory: &Path) {
-    let _ = fs::remove_file(directory.join(FAILURE));
+pub(crate) fn forget_failure(volume: &Directory) {
+    let _ = volume.remove_file(FAILURE);
 }

@@ -6,9 +6,8 @@
 //! A row of time `t` happened right after the instruction before `t` retired: it belongs to the window that this
 //! instruction is in. Rows at the very start of a volume belong to its first window.
 
-use std::path::Path;
-
 use retro_abi::log::{Event, MapKind};
+use retro_recording::NamedFile;
 
 use crate::frames::fields::{BadField, Fields, put_bytes, put_number};
 use crate::frames::ledger::Ledger;
@@ -198,8 +197,8 @@ pub(crate) struct RowWriter {
 }
 
 impl RowWriter {
-    pub(crate) fn create(path: &Path) -> Result<RowWriter, FrameError> {
-        let file = FrameWriter::create(path, TAG)?;
+    pub(crate) fn create(place: &NamedFile) -> Result<RowWriter, FrameError> {
+        let file = FrameWriter::create(place, TAG)?;
         Ok(RowWriter { file, ledger: Ledger::default(), windows: 0 })
     }
 
@@ -243,8 +242,8 @@ pub struct RowTable {
 const ROWS_LIMIT: usize = 1 << 30;
 
 impl RowTable {
-    pub(crate) fn open(path: &Path, committed: u64) -> Result<RowTable, FrameError> {
-        let file = FrameFile::open(path, TAG, committed)?;
+    pub(crate) fn open(place: &NamedFile, committed: u64) -> Result<RowTable, FrameError> {
+        let file = FrameFile::open(place, TAG, committed)?;
         let (ledger, windows) = Ledger::load(&file)?;
         let mut fields = Fields::new(ledger.list());
         let mut positions = Vec::new();
@@ -293,7 +292,7 @@ mod tests {
     #[test]
     fn rows_come_back() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("rows");
+        let named = NamedFile::at(&directory.path().join("rows")).unwrap();
         let all = [
             Row::SyscallEnter { number: 231, args: [1, 2, 3, u64::MAX, 5, 6] },
             Row::SyscallExit { result: u64::MAX },
@@ -316,11 +315,11 @@ mod tests {
         ];
         let timed = |row: &Row| TimedRow { time: 1 << 40, thread: 9, row: row.clone() };
         let rows: Vec<_> = all.iter().map(timed).collect();
-        let mut writer = RowWriter::create(&path).unwrap();
+        let mut writer = RowWriter::create(&named).unwrap();
         writer.append(&[]).unwrap();
         writer.append(&rows).unwrap();
         let committed = writer.commit().unwrap();
-        let table = RowTable::open(&path, committed).unwrap();
+        let table = RowTable::open(&named, committed).unwrap();
         assert_eq!(table.rows(0).unwrap(), []);
         assert_eq!(table.rows(1).unwrap(), rows);
         assert_eq!(table.rows(2).unwrap(), []);

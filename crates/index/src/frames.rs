@@ -24,11 +24,13 @@ pub(crate) mod generations;
 pub(crate) mod ledger;
 pub(crate) mod packing;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use retro_recording::NamedFile;
 
 const MAGIC: [u8; 8] = *b"RETROIDX";
 
@@ -144,9 +146,10 @@ pub struct FrameFile {
 
 impl FrameFile {
     /// Opens the part of a file that was complete when it had a length, as told by [`FrameWriter::commit`].
-    pub fn open(path: &Path, tag: Tag, committed: u64) -> Result<FrameFile, FrameError> {
-        let file = File::open(path).map_err(io_error("open", path))?;
-        FrameFile::check(file, path, tag, committed)
+    pub fn open(place: &NamedFile, tag: Tag, committed: u64) -> Result<FrameFile, FrameError> {
+        let path = place.path();
+        let file = place.open().map_err(io_error("open", &path))?;
+        FrameFile::check(file, &path, tag, committed)
     }
 
     fn check(file: File, path: &Path, tag: Tag, committed: u64) -> Result<FrameFile, FrameError> {
@@ -172,13 +175,14 @@ impl FrameFile {
     }
 
     /// Reads all that was complete when a file of any kind had a length, and compares it with its checksums.
-    pub fn check_sums(path: &Path, committed: u64) -> Result<(), FrameError> {
-        let file = File::open(path).map_err(io_error("open", path))?;
+    pub fn check_sums(place: &NamedFile, committed: u64) -> Result<(), FrameError> {
+        let path = place.path();
+        let file = place.open().map_err(io_error("open", &path))?;
         let mut tag = Tag::default();
         let offset = HEAD_SIZE - tag.len() as u64;
         // A file that is too short for it is told below.
         let _ = file.read_exact_at(&mut tag, offset);
-        let file = FrameFile::check(file, path, tag, committed)?;
+        let file = FrameFile::check(file, &path, tag, committed)?;
         let mut position = HEAD_SIZE;
         while position < file.length {
             position += FRAME_HEAD_SIZE + file.read(position)?.bytes.len() as u64;
@@ -243,21 +247,14 @@ pub struct FrameWriter {
 
 impl FrameWriter {
     /// Begins a file. One that exists gives way; those who have it open keep it.
-    pub fn create(path: &Path, tag: Tag) -> Result<FrameWriter, FrameError> {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(io_error("replace", path)(error));
-            }
-            _ => {}
-        }
-        let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create_new(true).mode(0o600);
-        let file = options.open(path).map_err(io_error("create", path))?;
+    pub fn create(place: &NamedFile, tag: Tag) -> Result<FrameWriter, FrameError> {
+        let path = place.path();
+        let file = place.create_anew().map_err(io_error("create", &path))?;
         let mut head = [0; HEAD_SIZE as usize];
         head[..8].copy_from_slice(&MAGIC);
         head[8..12].copy_from_slice(&VERSION.to_le_bytes());
         head[12..].copy_from_slice(&tag);
-        file.write_all_at(&head, 0).map_err(io_error("write", path))?;
+        file.write_all_at(&head, 0).map_err(io_error("write", &path))?;
         Ok(FrameWriter::on(FrameFile {
             file: Arc::new(file),
             path: path.into(),
@@ -266,11 +263,11 @@ impl FrameWriter {
     }
 
     /// Goes on with a file from the length that [`FrameWriter::commit`] told, cutting off what came after.
-    pub fn reopen(path: &Path, tag: Tag, committed: u64) -> Result<FrameWriter, FrameError> {
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).open(path).map_err(io_error("open", path))?;
-        let written = FrameFile::check(file, path, tag, committed)?;
-        written.file.set_len(written.length).map_err(io_error("cut", path))?;
+    pub fn reopen(place: &NamedFile, tag: Tag, committed: u64) -> Result<FrameWriter, FrameError> {
+        let path = place.path();
+        let file = place.open_to_change().map_err(io_error("open", &path))?;
+        let written = FrameFile::check(file, &path, tag, committed)?;
+        written.file.set_len(written.length).map_err(io_error("cut", &path))?;
         Ok(FrameWriter::on(written))
     }
 

@@ -8,7 +8,8 @@
 //! ```text
 //! build          replays intervals and writes volumes
 //! claim          who builds them
-//! coverage       how much is built
+//! coverage       how much is built;  failure  what cannot be, and why
+//! place          where it is
 //! volume         one interval, open for questions; a directory with
 //!   windows        when windows begin, and their threads
 //!   page_versions  what memory held
@@ -31,10 +32,12 @@ pub mod call_tree;
 pub mod claim;
 pub mod coverage;
 pub mod events;
+mod failure;
 pub mod frames;
 mod manifest;
 pub mod page_versions;
 pub mod pieces;
+mod place;
 pub mod set_tree;
 mod volume;
 pub mod windows;
@@ -42,12 +45,9 @@ pub mod windows;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use failure::Cause;
+pub use place::Place;
 pub use volume::Volume;
-
-/// The directory of a recording's index.
-pub fn directory(recording: &Path) -> PathBuf {
-    recording.join(retro_recording::INDEX_NAME)
-}
 
 /// Why an index could not be built or used.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +88,9 @@ pub enum Error {
         /// What happened.
         source: Box<retro_replayer::Error>,
     },
+    /// A recording may not use that much memory.
+    #[error("the index is not built: {0}")]
+    Memory(#[from] retro_recording::OverBudget),
     /// There is no such window.
     #[error("there is no window {0} in the index")]
     NoWindow(u32),
@@ -115,6 +118,14 @@ impl Error {
                 error.is_damage()
             }
             _ => false,
+        }
+    }
+
+    /// Of a log that could not be replayed. What takes too much memory may fit another time.
+    fn replay(log: u64, source: retro_replayer::Error) -> Error {
+        match source {
+            retro_replayer::Error::Memory(over) => Error::Memory(over),
+            source => Error::Replay { log, source: Box::new(source) },
         }
     }
 

@@ -4,14 +4,17 @@
 //! them are committed, and their lengths go into the manifest, which is replaced as a whole. What lies behind those lengths does
 //! not count.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+
+use retro_recording::Directory;
 
 use crate::Error;
 use crate::page_versions::Committed;
 
 const NAME: &str = "manifest";
+
+/// More than any manifest has.
+const LENGTH_LIMIT: u64 = 4096;
 
 /// Format of the whole index. Another one is built anew.
 const FORMAT: &str = "retro-index 1";
@@ -107,17 +110,18 @@ impl Manifest {
     }
 
     /// Of a volume; none if it was never begun.
-    pub(crate) fn load(volume: &Path) -> Result<Option<Manifest>, Error> {
-        let path = volume.join(NAME);
-        let text = match fs::read_to_string(&path) {
+    pub(crate) fn load(volume: &Directory) -> Result<Option<Manifest>, Error> {
+        let path = volume.path_of(NAME);
+        let text = match volume.read(NAME, LENGTH_LIMIT) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
                 return Err(Error::Manifest(path));
             }
             Err(source) => return Err(Error::io("read", &path, source)),
         };
-        Manifest::parse(&text).map(Some).ok_or(Error::Manifest(path))
+        let parsed = std::str::from_utf8(&text).ok().and_then(Manifest::parse);
+        parsed.map(Some).ok_or(Error::Manifest(path))
     }
 
     fn parse(text: &str) -> Option<Manifest> {
@@ -145,7 +149,7 @@ impl Manifest {
     }
 
     /// Replaces the manifest of a volume.
-    pub(crate) fn store(mut self, volume: &Path) -> Result<(), Error> {
+    pub(crate) fn store(mut self, volume: &Directory) -> Result<(), Error> {
         let mut text = format!("{FORMAT}\n");
         for (name, value) in self.fields() {
             text += &format!("{name} {value}\n");
@@ -155,28 +159,23 @@ impl Manifest {
         text += &format!("windows {windows}\nall-windows {has_all}\n");
         text += &format!("complete {is_complete}\nreads {reads}");
         text += &format!("\nsum {:08x}\n", crc32fast::hash(text.as_bytes()));
-        let path: PathBuf = volume.join(NAME);
-        let unfinished = path.with_extension("new");
-        let write = || -> io::Result<()> {
-            let mut file = File::create(&unfinished)?;
-            file.write_all(text.as_bytes())?;
-            if self.is_worth_syncing() {
-                file.sync_data()?;
-            }
-            fs::rename(&unfinished, &path)
-        };
-        write().map_err(|source| Error::io("write", &path, source))
+        volume
+            .replace(NAME, text.as_bytes(), self.is_worth_syncing())
+            .map_err(|source| Error::io("write", &volume.path_of(NAME), source))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
     fn a_manifest_comes_back_whole_or_not_at_all() {
-        let directory = tempfile::tempdir().unwrap();
-        assert_eq!(Manifest::load(directory.path()).unwrap(), None);
+        let place = tempfile::tempdir().unwrap();
+        let volume = Directory::open(place.path()).unwrap();
+        assert_eq!(Manifest::load(&volume).unwrap(), None);
         let manifest = Manifest {
             windows: 7,
             is_complete: true,
@@ -184,15 +183,15 @@ mod tests {
             reads: 5,
             ..Manifest::empty(5, 1 << 40, 1000)
         };
-        manifest.store(directory.path()).unwrap();
-        assert_eq!(Manifest::load(directory.path()).unwrap(), Some(manifest));
-        let path = directory.path().join(NAME);
+        manifest.store(&volume).unwrap();
+        assert_eq!(Manifest::load(&volume).unwrap(), Some(manifest));
+        let path = place.path().join(NAME);
         let text = fs::read_to_string(&path).unwrap();
         for at in 0..text.len() {
             let mut bytes = text.clone().into_bytes();
             bytes[at] ^= 1;
             fs::write(&path, &bytes).unwrap();
-            match Manifest::load(directory.path()) {
+            match Manifest::load(&volume) {
                 Err(Error::Manifest(_)) => {}
                 // The last character is white space.
                 Ok(Some(same)) if at + 1 == text.len() => assert_eq!(same, manifest),

@@ -35,7 +35,7 @@ mod writer;
 pub use store::{PageVersion, PageVersions};
 pub use writer::PageVersionsWriter;
 
-use std::path::{Path, PathBuf};
+use retro_recording::{Directory, NamedFile};
 
 use crate::frames::{FrameError, Tag};
 use crate::set_tree::SetTreeError;
@@ -92,12 +92,12 @@ pub enum PageVersionsError {
     Inconsistent,
 }
 
-fn contents_path(directory: &Path) -> PathBuf {
-    directory.join("pages")
+fn contents_file(directory: &Directory) -> NamedFile {
+    directory.named("pages")
 }
 
-fn changed_path(directory: &Path) -> PathBuf {
-    directory.join("changed-pages")
+fn changed_file(directory: &Directory) -> NamedFile {
+    directory.named("changed-pages")
 }
 
 /// The number of a page, which is what it is called everywhere inside.

@@ -10,8 +10,9 @@
 //! On disk: the list of pieces, in the order of their numbers, is the ledger of a file of frames.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
+
+use retro_recording::NamedFile;
 
 use crate::frames::fields::{BadField, Fields, put_bytes, put_number};
 use crate::frames::ledger::Ledger;
@@ -66,13 +67,13 @@ pub(crate) struct PieceWriter {
 }
 
 impl PieceWriter {
-    pub(crate) fn create(path: &Path) -> Result<PieceWriter, FrameError> {
-        let file = FrameWriter::create(path, TAG)?;
+    pub(crate) fn create(place: &NamedFile) -> Result<PieceWriter, FrameError> {
+        let file = FrameWriter::create(place, TAG)?;
         Ok(PieceWriter { file, ledger: Ledger::default(), known: HashMap::new(), count: 0 })
     }
 
-    pub(crate) fn resume(path: &Path, committed: u64) -> Result<PieceWriter, FrameError> {
-        let mut file = FrameWriter::reopen(path, TAG, committed)?;
+    pub(crate) fn resume(place: &NamedFile, committed: u64) -> Result<PieceWriter, FrameError> {
+        let mut file = FrameWriter::reopen(place, TAG, committed)?;
         let (ledger, pieces) = load(file.written()?)?;
         let mut known: HashMap<u64, Vec<_>> = HashMap::new();
         for (number, piece) in pieces.iter().enumerate() {
@@ -138,8 +139,8 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    pub(crate) fn open(path: &Path, committed: u64) -> Result<Pieces, FrameError> {
-        let (_, by_number) = load(&FrameFile::open(path, TAG, committed)?)?;
+    pub(crate) fn open(place: &NamedFile, committed: u64) -> Result<Pieces, FrameError> {
+        let (_, by_number) = load(&FrameFile::open(place, TAG, committed)?)?;
         let mut by_address: Vec<u32> = (0..by_number.len() as u32).collect();
         by_address.sort_by_key(|&number| by_number[number as usize].pc);
         Ok(Pieces { by_number, by_address })
@@ -207,18 +208,18 @@ mod tests {
     #[test]
     fn pieces_are_numbered_once_and_found_by_address() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("pieces");
-        let mut writer = PieceWriter::create(&path).unwrap();
+        let named = NamedFile::at(&directory.path().join("pieces")).unwrap();
+        let mut writer = PieceWriter::create(&named).unwrap();
         assert_eq!(writer.number(0x1000, &[3, 5, 2], true), 0);
         assert_eq!(writer.number(0x100a, &[1], false), 1);
         assert_eq!(writer.number(0x1000, &[3, 5, 2], true), 0);
         let committed = writer.commit().unwrap();
         drop(writer);
-        let mut writer = PieceWriter::resume(&path, committed).unwrap();
+        let mut writer = PieceWriter::resume(&named, committed).unwrap();
         assert_eq!(writer.number(0x1003, &[5], true), 2);
         assert_eq!(writer.number(0x100a, &[1], false), 1);
         let committed = writer.commit().unwrap();
-        let pieces = Pieces::open(&path, committed).unwrap();
+        let pieces = Pieces::open(&named, committed).unwrap();
         assert_eq!(pieces.len(), 3);
         assert_eq!(pieces.containing(0x1003), [0, 2]);
         assert_eq!(pieces.containing(0x1004), [0u64; 0]);

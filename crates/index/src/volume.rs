@@ -16,15 +16,13 @@
 //!
 //! Version `n` of a page is that at the start of window `n`: version 0 is that at the start of the interval.
 
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use retro_abi::replay::PIECE;
+use retro_recording::Directory;
 use retro_replayer::{Memory, PAGE_SIZE, Piece as MemoryPiece, Snapshot, Start};
 
-use crate::Error;
 use crate::call_tree::CallTree;
 use crate::events::RowTable;
 use crate::manifest::Manifest;
@@ -32,11 +30,7 @@ use crate::page_versions::{PageVersion, PageVersions};
 use crate::pieces::Pieces;
 use crate::set_tree::{SetKind, SetTree};
 use crate::windows::WindowTable;
-
-/// The directory of a volume.
-pub(crate) fn directory(index: &Path, log: u64, interval: u64) -> PathBuf {
-    index.join(format!("{log}-{interval}"))
-}
+use crate::{Error, place};
 
 /// The index of an interval.
 #[derive(Debug)]
@@ -72,18 +66,18 @@ pub struct Volume {
 impl Volume {
     /// Opens a volume that is complete; none if it is not. It may keep so many bytes of what it has read.
     pub fn open(
-        index: &Path,
+        index: &Directory,
         log: u64,
         interval: u64,
         memory: usize,
     ) -> Result<Option<Volume>, Error> {
-        let directory = directory(index, log, interval);
+        let Some(directory) = place::volume(Some(index), log, interval)? else { return Ok(None) };
         let Some(manifest) = Manifest::load(&directory)?.filter(|manifest| manifest.is_complete)
         else {
             return Ok(None);
         };
         let tree = |name: &str, kind: SetKind, committed: u64| {
-            SetTree::open(&directory.join(name), kind, committed, memory / 8)
+            SetTree::open(&directory.named(name), kind, committed, memory / 8)
         };
         let pages = PageVersions::open(&directory, manifest.pages, memory / 2)?;
         Ok(Some(Volume {
@@ -92,20 +86,20 @@ impl Volume {
             start: manifest.start,
             end: manifest.end,
             windows: WindowTable::open(
-                &directory.join("windows"),
+                &directory.named("windows"),
                 manifest.window_table,
                 memory / 16,
             )?,
             pages: Arc::new(pages),
             words: tree("words", SetKind::Plain, manifest.words)?,
             code: tree("code", SetKind::Counted, manifest.code)?,
-            pieces: Pieces::open(&directory.join("pieces"), manifest.pieces)?,
+            pieces: Pieces::open(&directory.named("pieces"), manifest.pieces)?,
             calls: CallTree::open_with_cache(
-                &directory.join("calls"),
+                &directory.named("calls"),
                 manifest.calls,
                 memory / 16,
             )?,
-            rows: RowTable::open(&directory.join("rows"), manifest.rows)?,
+            rows: RowTable::open(&directory.named("rows"), manifest.rows)?,
             row_kinds: tree("row-kinds", SetKind::Counted, manifest.row_kinds)?,
             reads: match manifest.reads {
                 0 => None,
@@ -135,16 +129,13 @@ impl Volume {
     pub fn page(&self, address: u64, window: u32) -> Result<Option<Arc<PageVersion>>, Error> {
         Ok(self.pages.page(address, window)?)
     }
+}
 
-    /// Bytes that all its files take.
-    pub fn stored_bytes(index: &Path, log: u64, interval: u64) -> u64 {
-        let entries = fs::read_dir(directory(index, log, interval));
-        let lengths = entries.into_iter().flatten().flatten().filter_map(|entry| {
-            let metadata = entry.metadata().ok()?;
-            Some(metadata.len())
-        });
-        lengths.sum()
-    }
+/// Bytes that all files in the directory of a volume take.
+pub(crate) fn stored_bytes(volume: &Directory) -> u64 {
+    let names = volume.names().unwrap_or_default().into_iter();
+    let lengths = names.filter_map(|name| Some(volume.status(name).ok()?.length));
+    lengths.fold(0, u64::saturating_add)
 }
 
 /// A start of a session with memory from page versions.

@@ -10,10 +10,10 @@
 //! ```
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use retro_abi::log::register;
+use retro_recording::NamedFile;
 use retro_replayer::{Registers, Snapshot};
 
 use crate::frames::fields::{BadField, Fields, put_bytes, put_number};
@@ -40,14 +40,14 @@ pub(crate) struct WindowWriter {
 }
 
 impl WindowWriter {
-    pub(crate) fn create(path: &Path) -> Result<WindowWriter, FrameError> {
-        let file = FrameWriter::create(path, TAG)?;
+    pub(crate) fn create(place: &NamedFile) -> Result<WindowWriter, FrameError> {
+        let file = FrameWriter::create(place, TAG)?;
         let (ledger, places) = (Ledger::default(), HashMap::new());
         Ok(WindowWriter { file, ledger, count: 0, last_time: 0, places })
     }
 
-    pub(crate) fn resume(path: &Path, committed: u64) -> Result<WindowWriter, FrameError> {
-        let mut file = FrameWriter::reopen(path, TAG, committed)?;
+    pub(crate) fn resume(place: &NamedFile, committed: u64) -> Result<WindowWriter, FrameError> {
+        let mut file = FrameWriter::reopen(place, TAG, committed)?;
         let (ledger, rows) = load(file.written()?)?;
         let last_time = rows.last().map_or(0, |row| row.time);
         Ok(WindowWriter {
@@ -157,11 +157,11 @@ pub struct WindowTable {
 impl WindowTable {
     /// Opens it. It may keep so many bytes of states.
     pub(crate) fn open(
-        path: &Path,
+        place: &NamedFile,
         committed: u64,
         cache: usize,
     ) -> Result<WindowTable, FrameError> {
-        let file = FrameFile::open(path, TAG, committed)?;
+        let file = FrameFile::open(place, TAG, committed)?;
         let (_, rows) = load(&file)?;
         Ok(WindowTable { file, rows, states: Mutex::new(Generations::new(cache)) })
     }
@@ -238,24 +238,24 @@ mod tests {
     #[test]
     fn windows_come_back_and_waiting_threads_cost_nothing() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("windows");
+        let named = NamedFile::at(&directory.path().join("windows")).unwrap();
         let waiting: Vec<_> = (2..50).map(|number| thread(number, number.into())).collect();
         let snapshot = |window: u64| Snapshot {
             time: 1000 + window * 77,
             running: 1,
             threads: std::iter::once(thread(1, window)).chain(waiting.iter().cloned()).collect(),
         };
-        let mut writer = WindowWriter::create(&path).unwrap();
+        let mut writer = WindowWriter::create(&named).unwrap();
         (0..3).for_each(|window| writer.append(&snapshot(window)).unwrap());
         let committed = writer.commit().unwrap();
         writer.append(&snapshot(99)).unwrap();
         drop(writer);
-        let mut writer = WindowWriter::resume(&path, committed).unwrap();
+        let mut writer = WindowWriter::resume(&named, committed).unwrap();
         assert_eq!(writer.count(), 3);
         (3..20).for_each(|window| writer.append(&snapshot(window)).unwrap());
         let committed = writer.commit().unwrap();
         assert!(committed < 64 << 10, "{committed} bytes");
-        let table = WindowTable::open(&path, committed, 1 << 20).unwrap();
+        let table = WindowTable::open(&named, committed, 1 << 20).unwrap();
         assert_eq!(table.len(), 20);
         for window in 0..20 {
             assert_eq!(table.snapshot(window).unwrap().unwrap(), snapshot(window.into()));

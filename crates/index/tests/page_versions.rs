@@ -9,7 +9,12 @@ use retro_index::page_versions::{
     Committed, KNOWN_SIZE, PAGE_SIZE, PageVersions, PageVersionsError, PageVersionsWriter,
 };
 use retro_index::set_tree::SetTreeError;
+use retro_recording::Directory;
 use tempfile::tempdir;
+
+fn open(place: &tempfile::TempDir) -> Directory {
+    Directory::open(place.path()).unwrap()
+}
 
 const CACHE: usize = 1 << 20;
 const ALL_KNOWN: [u8; KNOWN_SIZE] = [0xff; KNOWN_SIZE];
@@ -128,7 +133,7 @@ proptest! {
         let place = tempdir().unwrap();
         let mut random = Random(seed);
         let mut memory = Memory::default();
-        let mut writer = PageVersionsWriter::create(place.path()).unwrap();
+        let mut writer = PageVersionsWriter::create(&open(&place)).unwrap();
         writer.limit_memory(if seed % 2 == 0 { 1 << 20 } else { 5 * PAGE_SIZE });
         for _ in 0..8 {
             for _ in 0..random.below(40) {
@@ -143,7 +148,7 @@ proptest! {
             if windows == 0 {
                 continue;
             }
-            let store = PageVersions::open(place.path(), committed, CACHE).unwrap();
+            let store = PageVersions::open(&open(&place), committed, CACHE).unwrap();
             memory.check(&store, &mut random);
             if random.below(2) == 0 {
                 for _ in 0..random.below(40) {
@@ -151,7 +156,7 @@ proptest! {
                 }
                 writer.commit(memory.versions.len() as u32).unwrap();
                 memory.forget_from(windows);
-                writer = PageVersionsWriter::resume(place.path(), committed).unwrap();
+                writer = PageVersionsWriter::resume(&open(&place), committed).unwrap();
             }
             // A snapshot stays what it was, whatever is written meanwhile.
             memory.check(&store, &mut random);
@@ -163,7 +168,7 @@ proptest! {
         let place = tempdir().unwrap();
         let mut random = Random(seed);
         let mut memory = Memory::default();
-        let mut writer = PageVersionsWriter::create(place.path()).unwrap();
+        let mut writer = PageVersionsWriter::create(&open(&place)).unwrap();
         for _ in 0..60 {
             memory.add_window(&mut writer, &mut random);
         }
@@ -174,7 +179,7 @@ proptest! {
             let mut bad = good.clone();
             bad[random.below(good.len() as u64) as usize] ^= flip;
             fs::write(&path, &bad).unwrap();
-            let Ok(store) = PageVersions::open(place.path(), committed, CACHE) else { continue };
+            let Ok(store) = PageVersions::open(&open(&place), committed, CACHE) else { continue };
             for address in [0, 4096, 8192] {
                 let window = random.below(60) as u32;
                 match store.page(address, window) {
@@ -188,8 +193,8 @@ proptest! {
             }
         }
         fs::write(&path, &good[..random.below(good.len() as u64) as usize]).unwrap();
-        prop_assert!(PageVersions::open(place.path(), committed, CACHE).is_err());
-        prop_assert!(PageVersionsWriter::resume(place.path(), committed).is_err());
+        prop_assert!(PageVersions::open(&open(&place), committed, CACHE).is_err());
+        prop_assert!(PageVersionsWriter::resume(&open(&place), committed).is_err());
     }
 }
 
@@ -197,7 +202,7 @@ proptest! {
 #[test]
 fn a_window_may_have_many_batches() {
     let place = tempdir().unwrap();
-    let mut writer = PageVersionsWriter::create(place.path()).unwrap();
+    let mut writer = PageVersionsWriter::create(&open(&place)).unwrap();
     let mut random = Random(9);
     let mut pages = BTreeMap::new();
     for _ in 0..300 {
@@ -207,7 +212,7 @@ fn a_window_may_have_many_batches() {
         pages.insert(address, bytes);
     }
     let committed = writer.commit(5).unwrap();
-    let store = PageVersions::open(place.path(), committed, CACHE).unwrap();
+    let store = PageVersions::open(&open(&place), committed, CACHE).unwrap();
     assert_eq!(store.windows(), 5);
     for (address, bytes) in pages {
         assert!(store.page(address, 2).unwrap().is_none());
@@ -219,7 +224,7 @@ fn a_window_may_have_many_batches() {
 #[test]
 fn what_does_not_change_costs_next_to_nothing() {
     let place = tempdir().unwrap();
-    let mut writer = PageVersionsWriter::create(place.path()).unwrap();
+    let mut writer = PageVersionsWriter::create(&open(&place)).unwrap();
     for window in 0..1_000 {
         for page in 0..50 {
             writer.add(window, page * 4096, &[0; PAGE_SIZE], &ALL_KNOWN).unwrap();
@@ -234,7 +239,7 @@ fn what_does_not_change_costs_next_to_nothing() {
 #[test]
 fn mistakes_are_refused() {
     let place = tempdir().unwrap();
-    let mut writer = PageVersionsWriter::create(place.path()).unwrap();
+    let mut writer = PageVersionsWriter::create(&open(&place)).unwrap();
     let bytes = &[1; PAGE_SIZE];
     writer.add(2, 0, bytes, &ALL_KNOWN).unwrap();
     let early = writer.add(1, 0, bytes, &ALL_KNOWN);
@@ -247,9 +252,9 @@ fn mistakes_are_refused() {
     writer.add(3, 0, &[2; PAGE_SIZE], &ALL_KNOWN).unwrap();
     let second = writer.commit(4).unwrap();
     let mixed = Committed { contents: first.contents, changed: second.changed };
-    let mixed = PageVersions::open(place.path(), mixed, CACHE);
+    let mixed = PageVersions::open(&open(&place), mixed, CACHE);
     assert!(matches!(mixed, Err(PageVersionsError::Inconsistent)));
     fs::write(place.path().join("changed-pages"), b"nonsense").unwrap();
-    let nonsense = PageVersions::open(place.path(), second, CACHE);
+    let nonsense = PageVersions::open(&open(&place), second, CACHE);
     assert!(matches!(nonsense, Err(PageVersionsError::Changed(SetTreeError::Frames(_)))));
 }

@@ -4,7 +4,12 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use retro_index::page_versions::{KNOWN_SIZE, PAGE_SIZE, PageVersions, PageVersionsWriter};
+use retro_recording::Directory;
 use tempfile::tempdir;
+
+fn open(place: &tempfile::TempDir) -> Directory {
+    Directory::open(place.path()).unwrap()
+}
 
 /// Processor time of this thread, since the machine may have other things to do.
 fn now() -> Duration {
@@ -29,7 +34,7 @@ fn measure(name: &str, pages: u64, per_window: u64, words: u64, windows: u32) {
     let place = tempdir().unwrap();
     let mut random = Random(1);
     let mut memory: Vec<[u8; PAGE_SIZE]> = (0..pages).map(|_| [0; PAGE_SIZE]).collect();
-    let mut writer = PageVersionsWriter::create(place.path()).unwrap();
+    let mut writer = PageVersionsWriter::create(&open(&place)).unwrap();
     let (mut time, mut added) = (Duration::ZERO, 0);
     for window in 0..windows {
         let first = random.below(pages - per_window + 1);
@@ -62,7 +67,7 @@ fn measure(name: &str, pages: u64, per_window: u64, words: u64, windows: u32) {
         writer.bytes() as f64 * 100.0 / bytes as f64,
     );
     let start = Instant::now();
-    let store = PageVersions::open(place.path(), committed, 64 << 20).unwrap();
+    let store = PageVersions::open(&open(&place), committed, 64 << 20).unwrap();
     let opened = start.elapsed();
     let mut times: Vec<Duration> = (0..2000)
         .map(|_| {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
-use std::path::Path;
 
 use proptest::prelude::*;
 use retro_index::frames::FrameError;
 use retro_index::set_tree::{KEY_LIMIT, Nth, SetKind, SetTree, SetTreeError, SetTreeWriter};
+use retro_recording::NamedFile;
 use tempfile::tempdir;
 
 const CACHE: usize = 1 << 20;
@@ -64,8 +64,8 @@ fn append(writer: &mut SetTreeWriter, kind: SetKind, window: &Window) {
     }
 }
 
-fn write(path: &Path, kind: SetKind, windows: &[Window]) -> u64 {
-    let mut writer = SetTreeWriter::create(path, kind).unwrap();
+fn write(named: &NamedFile, kind: SetKind, windows: &[Window]) -> u64 {
+    let mut writer = SetTreeWriter::create(named, kind).unwrap();
     for window in windows {
         append(&mut writer, kind, window);
     }
@@ -213,11 +213,11 @@ proptest! {
     #[test]
     fn a_finished_tree_answers_like_the_sets(seed: u64, count in 0u32..700, counted: bool) {
         let place = tempdir().unwrap();
-        let path = place.path().join("tree");
+        let named = NamedFile::at(&place.path().join("tree")).unwrap();
         let mut random = Random(seed);
         let windows = windows(count, &mut random);
-        let committed = write(&path, kind_of(counted), &windows);
-        let tree = SetTree::open(&path, kind_of(counted), committed, CACHE).unwrap();
+        let committed = write(&named, kind_of(counted), &windows);
+        let tree = SetTree::open(&named, kind_of(counted), committed, CACHE).unwrap();
         for _ in 0..40 {
             if count > 0 {
                 check(&tree, &windows, &mut random);
@@ -229,11 +229,11 @@ proptest! {
     #[test]
     fn a_tree_can_be_resumed_at_every_commit(seed: u64, counted: bool) {
         let place = tempdir().unwrap();
-        let path = place.path().join("tree");
+        let named = NamedFile::at(&place.path().join("tree")).unwrap();
         let kind = kind_of(counted);
         let mut random = Random(seed);
         let windows = windows(400, &mut random);
-        let mut writer = SetTreeWriter::create(&path, kind).unwrap();
+        let mut writer = SetTreeWriter::create(&named, kind).unwrap();
         let mut next = 0;
         while next < windows.len() {
             let until = (next + random.below(60) as usize).min(windows.len());
@@ -245,7 +245,7 @@ proptest! {
             let committed = if finished { writer.finish() } else { writer.commit() }.unwrap();
             next = until;
             if next > 0 {
-                let tree = SetTree::open(&path, kind, committed, CACHE).unwrap();
+                let tree = SetTree::open(&named, kind, committed, CACHE).unwrap();
                 check(&tree, &windows[..next], &mut random);
             }
             if killed {
@@ -253,12 +253,12 @@ proptest! {
                     append(&mut writer, kind, window);
                 }
                 writer.commit().unwrap();
-                writer = SetTreeWriter::resume(&path, kind, committed).unwrap();
+                writer = SetTreeWriter::resume(&named, kind, committed).unwrap();
                 prop_assert_eq!(writer.windows() as usize, next);
             }
         }
         let committed = writer.finish().unwrap();
-        let tree = SetTree::open(&path, kind, committed, CACHE).unwrap();
+        let tree = SetTree::open(&named, kind, committed, CACHE).unwrap();
         for _ in 0..10 {
             check(&tree, &windows, &mut random);
         }
@@ -268,17 +268,17 @@ proptest! {
     #[test]
     fn damage_is_an_error_or_harmless(seed: u64, counted: bool, flip in 1u8..) {
         let place = tempdir().unwrap();
-        let path = place.path().join("tree");
+        let named = NamedFile::at(&place.path().join("tree")).unwrap();
         let kind = kind_of(counted);
         let mut random = Random(seed);
         let windows = windows(80, &mut random);
-        let committed = write(&path, kind, &windows);
-        let good = fs::read(&path).unwrap();
+        let committed = write(&named, kind, &windows);
+        let good = fs::read(named.path()).unwrap();
         for _ in 0..20 {
             let mut bad = good.clone();
             bad[random.below(good.len() as u64) as usize] ^= flip;
-            fs::write(&path, &bad).unwrap();
-            let Ok(tree) = SetTree::open(&path, kind, committed, CACHE) else { continue };
+            fs::write(named.path(), &bad).unwrap();
+            let Ok(tree) = SetTree::open(&named, kind, committed, CACHE) else { continue };
             for key in [1_003, 5_100] {
                 let truth = windows.iter().rposition(|window| window.contains_key(&key));
                 match tree.last_before(80, key..key + 1) {
@@ -287,10 +287,10 @@ proptest! {
                     Err(error) => panic!("{error}"),
                 }
             }
-            let _ = SetTreeWriter::resume(&path, kind, committed);
+            let _ = SetTreeWriter::resume(&named, kind, committed);
         }
-        fs::write(&path, &good[..random.below(good.len() as u64) as usize]).unwrap();
-        prop_assert!(SetTree::open(&path, kind, committed, CACHE).is_err());
+        fs::write(named.path(), &good[..random.below(good.len() as u64) as usize]).unwrap();
+        prop_assert!(SetTree::open(&named, kind, committed, CACHE).is_err());
     }
 }
 
@@ -298,13 +298,13 @@ proptest! {
 #[test]
 fn a_tree_may_end_anywhere() {
     let place = tempdir().unwrap();
-    let path = place.path().join("tree");
+    let named = NamedFile::at(&place.path().join("tree")).unwrap();
     let mut random = Random(4);
     let windows = windows(4_400, &mut random);
     for count in [1, 16, 17, 32, 256, 257, 273, 512, 513, 4_096, 4_097, 4_352, 4_353] {
         let windows = &windows[..count];
-        let committed = write(&path, SetKind::Counted, windows);
-        let tree = SetTree::open(&path, SetKind::Counted, committed, CACHE).unwrap();
+        let committed = write(&named, SetKind::Counted, windows);
+        let tree = SetTree::open(&named, SetKind::Counted, committed, CACHE).unwrap();
         for _ in 0..5 {
             check(&tree, windows, &mut random);
         }
@@ -318,15 +318,15 @@ fn a_tree_may_end_anywhere() {
 #[test]
 fn a_large_tree_answers_like_the_sets() {
     let place = tempdir().unwrap();
-    let path = place.path().join("tree");
+    let named = NamedFile::at(&place.path().join("tree")).unwrap();
     let mut random = Random(3);
     let mut windows = windows(4_500, &mut random);
     for window in windows.iter_mut().step_by(100) {
         window.extend((0..6_000).map(|_| (random.below(1 << 20), 1)));
     }
     for kind in [SetKind::Plain, SetKind::Counted] {
-        let committed = write(&path, kind, &windows);
-        let tree = SetTree::open(&path, kind, committed, CACHE).unwrap();
+        let committed = write(&named, kind, &windows);
+        let tree = SetTree::open(&named, kind, committed, CACHE).unwrap();
         for _ in 0..60 {
             check(&tree, &windows, &mut random);
         }
@@ -336,12 +336,12 @@ fn a_large_tree_answers_like_the_sets() {
 #[test]
 fn runs_are_as_good_as_keys() {
     let place = tempdir().unwrap();
-    let path = place.path().join("tree");
-    let mut writer = SetTreeWriter::create(&path, SetKind::Plain).unwrap();
+    let named = NamedFile::at(&place.path().join("tree")).unwrap();
+    let mut writer = SetTreeWriter::create(&named, SetKind::Plain).unwrap();
     writer.append_runs([5..9, 9..12, 1 << 40..1 << 50]).unwrap();
     writer.append([5, 6, 7, 8]).unwrap();
     let committed = writer.finish().unwrap();
-    let tree = SetTree::open(&path, SetKind::Plain, committed, CACHE).unwrap();
+    let tree = SetTree::open(&named, SetKind::Plain, committed, CACHE).unwrap();
     assert_eq!(tree.runs_of(0, 0..KEY_LIMIT).unwrap(), [(5..12, 0), (1 << 40..1 << 50, 0)]);
     assert_eq!(tree.runs_of(1, 6..KEY_LIMIT).unwrap(), [(6..9, 0)]);
     assert_eq!(tree.last_before(2, 10..11).unwrap(), Some(0));
@@ -352,8 +352,8 @@ fn runs_are_as_good_as_keys() {
 #[test]
 fn bad_keys_leave_the_tree_as_it_was() {
     let place = tempdir().unwrap();
-    let path = place.path().join("tree");
-    let mut writer = SetTreeWriter::create(&path, SetKind::Plain).unwrap();
+    let named = NamedFile::at(&place.path().join("tree")).unwrap();
+    let mut writer = SetTreeWriter::create(&named, SetKind::Plain).unwrap();
     writer.append([1, 2]).unwrap();
     for bad in [vec![5, 3], vec![5, 5], vec![KEY_LIMIT], vec![u64::MAX]] {
         assert!(matches!(writer.append(bad), Err(SetTreeError::KeyOutOfOrder { .. })));
@@ -361,9 +361,9 @@ fn bad_keys_leave_the_tree_as_it_was() {
     assert!(matches!(writer.append_counted([(1, 1)]), Err(SetTreeError::WrongKind)));
     writer.append([3]).unwrap();
     let committed = writer.finish().unwrap();
-    let tree = SetTree::open(&path, SetKind::Plain, committed, CACHE).unwrap();
+    let tree = SetTree::open(&named, SetKind::Plain, committed, CACHE).unwrap();
     assert_eq!(tree.keys_of(0, 0..KEY_LIMIT).unwrap(), [(1, 0), (2, 0)]);
     assert_eq!(tree.keys_of(1, 0..KEY_LIMIT).unwrap(), [(3, 0)]);
-    let other = SetTree::open(&path, SetKind::Counted, committed, CACHE);
+    let other = SetTree::open(&named, SetKind::Counted, committed, CACHE);
     assert!(matches!(other, Err(SetTreeError::Frames(FrameError::NotThisFile { .. }))));
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use retro_index::set_tree::{SetKind, SetTree, SetTreeWriter};
+use retro_recording::NamedFile;
 use tempfile::tempdir;
 
 /// Processor time of this thread, since the machine may have other things to do.
@@ -70,9 +71,9 @@ fn window(number: u64, mix: Mix, random: &mut Random) -> BTreeSet<u64> {
 
 fn measure_plain(name: &str, windows: u32, mix: Mix) {
     let place = tempdir().unwrap();
-    let path = place.path().join("tree");
+    let named = NamedFile::at(&place.path().join("tree")).unwrap();
     let mut random = Random(1);
-    let mut writer = SetTreeWriter::create(&path, SetKind::Plain).unwrap();
+    let mut writer = SetTreeWriter::create(&named, SetKind::Plain).unwrap();
     let (mut keys, mut lowest) = (0, 0);
     let mut time = Duration::ZERO;
     for number in 0..windows {
@@ -97,13 +98,13 @@ fn measure_plain(name: &str, windows: u32, mix: Mix) {
         (all / lowest - 1.0) * 100.0,
         time.as_nanos() as f64 / keys as f64,
     );
-    ask(&path, SetKind::Plain, committed);
-    drop(fs::remove_file(path));
+    ask(&named, SetKind::Plain, committed);
+    drop(fs::remove_file(named.path()));
 }
 
-fn ask(path: &std::path::Path, kind: SetKind, committed: u64) {
+fn ask(named: &NamedFile, kind: SetKind, committed: u64) {
     let start = Instant::now();
-    let tree = SetTree::open(path, kind, committed, 256 << 20).unwrap();
+    let tree = SetTree::open(named, kind, committed, 256 << 20).unwrap();
     let opened = start.elapsed();
     for round in ["cold", "warm"] {
         let mut random = Random(5);
@@ -152,9 +153,9 @@ fn measure_written_words() {
 #[ignore = "a measurement"]
 fn measure_executed_code() {
     let place = tempdir().unwrap();
-    let path = place.path().join("tree");
+    let named = NamedFile::at(&place.path().join("tree")).unwrap();
     let mut random = Random(1);
-    let mut writer = SetTreeWriter::create(&path, SetKind::Counted).unwrap();
+    let mut writer = SetTreeWriter::create(&named, SetKind::Counted).unwrap();
     let mut keys = 0;
     let mut time = Duration::ZERO;
     for _ in 0..2_000 {
@@ -185,5 +186,5 @@ fn measure_executed_code() {
         committed as f64 * 8.0 / keys as f64,
         time.as_nanos() as f64 / keys as f64
     );
-    ask(&path, SetKind::Counted, committed);
+    ask(&named, SetKind::Counted, committed);
 }

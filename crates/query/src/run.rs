@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use retro_index::Volume;
+use retro_index::{Place, Volume};
 use retro_recording::Recording;
 use retro_replayer::{Replayer, Session};
 use retro_symbols::{SourceFiles, Symbols};
@@ -58,7 +58,7 @@ pub struct Run {
 
 pub(crate) struct Shared {
     pub(crate) replayer: Replayer,
-    pub(crate) index: PathBuf,
+    pub(crate) index: Place,
     pub(crate) symbols: Symbols,
     pub(crate) sources: SourceFiles,
     processes: Mutex<HashMap<u64, Arc<Process>>>,
@@ -193,7 +193,7 @@ impl Run {
         options: Options,
     ) -> Result<Run, Error> {
         let recording: Arc<Recording> = recording.into();
-        let index = retro_index::directory(recording.directory());
+        let index = Place::of(&recording)?;
         let replayer = Replayer::open(Arc::clone(&recording), engine);
         let templates = Templates::new(options.warm_up);
         Ok(Run {
@@ -215,6 +215,11 @@ impl Run {
     /// The recording.
     pub fn recording(&self) -> &Recording {
         self.shared.replayer.recording()
+    }
+
+    /// Where its index is.
+    pub fn index(&self) -> &Place {
+        &self.shared.index
     }
 
     /// The recording's replayer.
@@ -253,10 +258,13 @@ impl Run {
         let mut volumes = Vec::with_capacity(intervals.len());
         let processes = self.recording().processes().iter();
         let instructions: u64 = processes.map(|process| process.summary.time).sum();
+        let Some(index) = self.shared.index.existing()? else {
+            return Err(Error::NotIndexed { log, from: start });
+        };
         for interval in &intervals {
             let part = (interval.end - interval.start) as f64 / instructions.max(1) as f64;
             let memory = ((INDEX_MEMORY as f64 * part.min(1.0)) as u64).max(VOLUME_MEMORY);
-            match Volume::open(&self.shared.index, log, interval.number, memory as usize)? {
+            match Volume::open(&index, log, interval.number, memory as usize)? {
                 // What grew since it was indexed is not indexed.
                 Some(volume) if (volume.start, volume.end) == (interval.start, interval.end) => {
                     volumes.push(volume);

@@ -16,7 +16,7 @@ use retro_abi::channel::Stream;
 use retro_abi::log::Event;
 use retro_index::Volume;
 use retro_index::events::Row;
-use retro_recording::Recording;
+use retro_recording::{Recording, Share};
 use retro_replayer::{
     Access, AccessKind, Block, Detail, Ending, KeptStream, Session, Snapshot, Visitor,
 };
@@ -44,6 +44,8 @@ pub struct Trace {
     switches: Vec<(u64, u32)>,
     /// Where threads stand at the start: in their system calls, or in front of their next instructions.
     starts: Vec<(u32, u64)>,
+    /// The memory for all this, as far as the replay process decides how much it is.
+    share: Option<Share>,
 }
 
 /// Who wrote.
@@ -152,7 +154,7 @@ struct Gatherer<'a> {
 impl Visitor for &mut Gatherer<'_> {
     #[inline]
     fn block(&mut self, block: &Block<'_>) -> ControlFlow<()> {
-        if self.trace.stream.keep(block) {
+        if !self.is_too_much && self.trace.stream.keep(block) {
             return ControlFlow::Continue(());
         }
         self.is_too_much = true;
@@ -169,7 +171,15 @@ impl Visitor for &mut Gatherer<'_> {
     }
 
     fn records(&mut self, bytes: &[u8]) {
-        self.trace.stream.keep_records(bytes);
+        let trace = &mut self.trace;
+        // Blocks take about as much as their records, and vectors grow by doubling.
+        let needed = 4 * bytes.len() as u64;
+        if self.is_too_much || trace.share.as_mut().is_some_and(|share| share.grow(needed).is_err())
+        {
+            self.is_too_much = true;
+            return;
+        }
+        trace.stream.keep_records(bytes);
     }
 }
 
@@ -189,6 +199,7 @@ impl Trace {
         trace.clear();
         trace.range = start..end;
         trace.stream.begin(start);
+        trace.share = Some(recording.budget().share());
         trace.switches.push((start, session.thread()));
         trace.starts = snapshot.as_ref().map(standing_places).unwrap_or_default();
         if place.window == 0 {
@@ -203,6 +214,7 @@ impl Trace {
     }
 
     fn clear(&mut self) {
+        self.share = None;
         self.kernel_writes.clear();
         self.values.clear();
         self.learned.clear();

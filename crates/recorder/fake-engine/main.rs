@@ -20,7 +20,7 @@ use std::time::Duration;
 use log::{Channel, Log, Stopped};
 use nix::sys::wait::wait;
 use nix::unistd::{ForkResult, fork, setsid};
-use retro_abi::channel::{Origin, Stream, ended};
+use retro_abi::channel::{Origin, Stream, ended, slot_state};
 use retro_abi::log::Event;
 use retro_recorder::{Ending, Error, Options, record};
 use retro_recording::{DEFAULT_LEVEL, Head};
@@ -39,6 +39,8 @@ fn main() {
         ["guest", place, "scribble", seed] => scribble(place, number(seed)),
         ["guest", place, "abandon"] => abandon(place),
         ["guest", place, "nameless"] => nameless(place),
+        ["guest", place, "pretend", whose] => pretend(place, whose),
+        ["guest", place, "forge", log] => forge(place, number(log)),
         ["guest", place, "late", milliseconds] => late(place, number(milliseconds)),
         ["guest", place, "fill"] => fill(place),
         ["guest", place, "bereaved", signal] => bereaved(place, number(signal)),
@@ -195,6 +197,47 @@ fn nameless(place: &str) {
     let channel = Channel::open(place);
     channel.claim().unwrap().header().pid.store(0, Ordering::SeqCst);
     channel.ring();
+}
+
+/// Leaves a slot behind that is said to be another process's, which lives on: the recorder's, its own parent's (the
+/// supervisor), the first of the system, or that of a program that it starts and that has nothing to do with recording.
+fn pretend(place: &str, whose: &str) {
+    let channel = Channel::open(place);
+    let first = channel.begin(Origin::First).unwrap();
+    let pid = match whose {
+        "recorder" => number(place.split('/').next().unwrap()) as i32,
+        "supervisor" => nix::unistd::getppid().as_raw(),
+        "init" => 1,
+        _ => {
+            let mut stranger = Command::new("sleep");
+            // Nobody who waits for the pipes of this process should wait for that one.
+            let none = std::process::Stdio::null;
+            stranger.arg("60").stdin(none()).stdout(none()).stderr(none());
+            let pid = stranger.spawn().unwrap().id();
+            println!("started {pid}");
+            pid as i32
+        }
+    };
+    let memory = channel.claim().unwrap();
+    let header = memory.header();
+    header.pid.store(pid, Ordering::SeqCst);
+    header.log.store(channel.control().next_log.fetch_add(1, Ordering::SeqCst), Ordering::SeqCst);
+    header.origin.store(Origin::Fork as u32, Ordering::SeqCst);
+    header.state.store(slot_state::LIVE, Ordering::SeqCst);
+    channel.ring();
+    first.end(ended::EXITED, 0);
+    exit(7)
+}
+
+/// Says that its log is another one, which has been written already or will be.
+fn forge(place: &str, log: u64) {
+    let channel = Channel::open(place);
+    say(&channel, Origin::First, 100);
+    let memory = channel.claim().unwrap();
+    let mut forged = channel.begin_as(memory, Origin::Fork, log);
+    let _ = forged.event(Stream::Main, &Event::SyscallExit { result: 666 });
+    forged.end(ended::EXITED, 1);
+    exit(7)
 }
 
 /// Makes a child, for which it takes the number of a log, and ends before the child has claimed a slot.

@@ -84,6 +84,12 @@ impl Channel {
         self.file.as_raw_fd()
     }
 
+    /// Number of the file, by which it is found in the memory of others.
+    pub fn inode(&self) -> Option<u64> {
+        use std::os::unix::fs::MetadataExt;
+        Some(self.file.metadata().ok()?.ino())
+    }
+
     /// The first page.
     pub fn control(&self) -> &Control {
         // SAFETY: the mapping is a page long, page-aligned, readable, writable, and lives as long as `self`;

@@ -11,17 +11,17 @@
 //! 1. After the first failure nothing but notes (summaries, the end) is written any more: a log never has a gap.
 //! 2. The pipeline never waits for its feeder, and the feeder never waits for the pipeline until it ends.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use nix::fcntl::{FallocateFlags, fallocate};
 use retro_abi::channel::Stream;
-use retro_recording::{ChunkHead, EncodedSegment, Error, RunEnd, Writer, encode_chunk, encode_end};
+use retro_recording::{
+    ChunkHead, Directory, EncodedSegment, Error, RunEnd, Writer, encode_chunk, encode_end,
+};
 
 /// Room that is kept on the disk for summaries and the end, in case it fills up.
 const RESERVE: i64 = 64 << 10;
@@ -64,7 +64,7 @@ impl Pipeline {
     /// Starts the threads. `progress` is called from them whenever a buffer came back or something failed.
     pub fn start(
         writer: Writer,
-        directory: &Path,
+        directory: &Directory,
         level: i32,
         progress: impl Fn() + Send + 'static,
     ) -> io::Result<Pipeline> {
@@ -146,9 +146,8 @@ fn compress_all(queue: &Mutex<Receiver<Work>>, level: i32) {
 }
 
 /// Keeps room on the disk in a file that has no name, so that nothing of it outlives this process.
-fn reserve(directory: &Path) -> io::Result<File> {
-    let file =
-        OpenOptions::new().write(true).mode(0o600).custom_flags(libc::O_TMPFILE).open(directory)?;
+fn reserve(directory: &Directory) -> io::Result<File> {
+    let file = directory.unnamed_file()?;
     fallocate(&file, FallocateFlags::empty(), 0, RESERVE)?;
     Ok(file)
 }
@@ -224,8 +223,9 @@ mod tests {
 
     #[test]
     fn chunks_stay_in_order_and_buffers_come_back() {
-        let directory = std::env::temp_dir().join(format!("retro-pipeline-{}", std::process::id()));
-        let writer = Writer::create(&directory, &Head::default()).unwrap();
+        let path = std::env::temp_dir().join(format!("retro-pipeline-{}", std::process::id()));
+        let directory = Directory::create(&path).unwrap();
+        let writer = Writer::create_in(&directory, &Head::default()).unwrap();
         let before = writer.length();
         let pipeline = Pipeline::start(writer, &directory, 1, || {}).unwrap();
         for sequence in 0..200 {
@@ -246,6 +246,6 @@ mod tests {
         let (length, failure) = pipeline.finish(RunEnd::default());
         assert_eq!(failure, None);
         assert!(length > before + 200);
-        std::fs::remove_dir_all(directory).unwrap();
+        std::fs::remove_dir_all(path).unwrap();
     }
 }

@@ -22,13 +22,16 @@ use retro_recording::{ChunkHead, Counts, ProcessEnd, ProcessSummary};
 use crate::Ending;
 use crate::channel::{Channel, Slot, free_chunk, wake_chunk};
 use crate::pipeline::Pipeline;
-use crate::watch::{Watch, Watcher};
+use crate::watch::{Watch, Watcher, has_file};
 
 /// How long a claimed slot may belong to a dead process: a child takes over what its parent claimed.
 const PATIENCE_WITH_DEAD_CLAIMS: Duration = Duration::from_secs(1);
 
 /// How long a claimed slot may belong to nobody: whoever claimed it is about to say who it is.
 const PATIENCE_WITH_NAMELESS_CLAIMS: Duration = Duration::from_secs(5);
+
+/// So often a process is found without the memory for logs before it is taken for another.
+const STRANGE: u32 = 4;
 
 /// Tells the watches of one slot apart, whose first tokens are small numbers.
 const ANOTHER_PROCESS: u64 = 1 << 32;
@@ -85,6 +88,8 @@ pub struct Recorded {
     /// Process id that is watched, 0 for none.
     watched: i32,
     watch: Watch,
+    /// How often it was found without the memory for logs, one time after the other.
+    strangeness: u32,
     died: Option<Instant>,
     cursors: [Cursor; Stream::ALL.len()],
     first_time: Option<u64>,
@@ -110,6 +115,7 @@ impl Recorded {
             identity: None,
             watched: 0,
             watch: Watch::Ended,
+            strangeness: 0,
             died: None,
             cursors: Default::default(),
             first_time: None,
@@ -140,6 +146,7 @@ impl Recorded {
         let pid = self.slot.header().pid.load(Ordering::Relaxed);
         if pid != self.watched {
             self.watched = pid;
+            self.strangeness = 0;
             self.died = None;
             // The end of whoever had the slot before may have been noticed already, and waits to be reported.
             self.token += ANOTHER_PROCESS;
@@ -178,6 +185,21 @@ impl Recorded {
         }
         header.kicking.store(0, Ordering::SeqCst);
         true
+    }
+
+    /// The process counts as ended if it does not have the memory for logs, time and again: whoever wrote its number there was
+    /// another. One that is just executing a program does not have it for a moment.
+    pub fn check_it_is_recorded(&mut self, inode: u64) {
+        if self.watched == 0 || self.died.is_some() {
+            return;
+        }
+        match has_file(self.watched, inode) {
+            Some(false) => self.strangeness += 1,
+            _ => self.strangeness = 0,
+        }
+        if self.strangeness >= STRANGE {
+            self.has_died();
+        }
     }
 
     /// Looks whether the process has ended, where that is not reported.

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use retro_abi::channel::{Control, Origin, SLOTS, Unrecorded, slot_state};
 use retro_recording::{
-    ProcessEnd, RunEnd, RunOutcome, UnrecordedCounts, Writer, encode_process_summary,
+    ProcessEnd, RunEnd, RunOutcome, UnrecordedCounts, Writer, encode_process_summary, new_directory,
 };
 
 use crate::channel::Channel;
@@ -109,8 +109,9 @@ enum Guest {
 impl Recorder {
     fn prepare(line: BorrowedFd, options: &Options) -> Result<Recorder, String> {
         isolation::isolate(line).map_err(|error| format!("cannot start the recorder: {error}"))?;
-        let writer =
-            Writer::create(&options.directory, &options.head).map_err(|e| e.to_string())?;
+        // From here on it is reached by its descriptor: the program that is recorded may put something else in its place.
+        let directory = new_directory(&options.directory).map_err(|e| e.to_string())?;
+        let writer = Writer::create_in(&directory, &options.head).map_err(|e| e.to_string())?;
         let channel = Channel::create(&options.settings()).map_err(|error| {
             format!("cannot make the memory for logs: {error}{}", advice(&error))
         })?;
@@ -119,9 +120,8 @@ impl Recorder {
         let bell = channel.clone();
         let watcher = Watcher::start(line, move || bell.ring()).map_err(threads)?;
         let bell = channel.clone();
-        let pipeline =
-            Pipeline::start(writer, &options.directory, options.level, move || bell.ring())
-                .map_err(threads)?;
+        let pipeline = Pipeline::start(writer, &directory, options.level, move || bell.ring())
+            .map_err(threads)?;
         isolation::leave_directory();
         let now = Instant::now();
         Ok(Recorder {
@@ -251,6 +251,12 @@ impl Recorder {
     fn sweep(&mut self) {
         self.last_sweep = Instant::now();
         self.look_for_claims(SLOTS);
+        // Nobody is waited for in vain.
+        if self.guest != Guest::Runs
+            && let Some(inode) = self.channel.inode()
+        {
+            self.slots.values_mut().for_each(|process| process.check_it_is_recorded(inode));
+        }
     }
 
     /// Finds slots that were claimed.

@@ -16,7 +16,7 @@ use nix::errno::Errno;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 use retro_abi::config::SharedFile;
-use retro_recording::LOG_NAME;
+use retro_recording::{Directory, LOG_NAME};
 
 use crate::dialogue::{Heard, Line, Order, Report};
 use crate::{Ending, Error, Fate, Options, Outcome, Session, recorder};
@@ -160,8 +160,8 @@ enum Before {
 
 impl Cleanup<'_> {
     fn of(directory: &Path) -> Cleanup<'_> {
-        let before = match fs::read_dir(directory).map(Iterator::count) {
-            Ok(0) => Before::Empty,
+        let before = match Directory::open(directory).and_then(|found| found.names()) {
+            Ok(names) if names.is_empty() => Before::Empty,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Before::Missing,
             _ => Before::InUse,
         };
@@ -170,7 +170,7 @@ impl Cleanup<'_> {
 
     fn run(&self) {
         if !matches!(self.before, Before::InUse) {
-            let _ = fs::remove_file(self.directory.join(LOG_NAME));
+            let _ = Directory::open(self.directory).and_then(|found| found.remove_file(LOG_NAME));
         }
         if matches!(self.before, Before::Missing) {
             let _ = fs::remove_dir(self.directory);

@@ -4,6 +4,10 @@
 //! ended; one thread waits for all of them and for the supervisor's line, and rings the doorbell itself.
 //! Where the system gives no such descriptors, the process table is looked at now and then.
 //!
+//! Which process to watch is what the memory that engines write says, and a guest may have written there. Whoever cannot
+//! be recorded counts as ended: this process, whoever was there before it, and, once the run is over, whoever does not have
+//! the memory for logs ([`has_file`]). Otherwise the recorder would wait for them for ever.
+//!
 //! Invariant: every event is reported once; the supervisor's line is silent until [`Watcher::listen`] arms it
 //! again.
 
@@ -17,6 +21,7 @@ use std::thread;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::unistd::getppid;
 use retro_abi::kick;
 
 use crate::Ending;
@@ -28,6 +33,9 @@ pub const LINE: u64 = u64::MAX;
 pub struct Watcher {
     epoll: Arc<Epoll>,
     events: Receiver<u64>,
+    /// When this process started, and its parent.
+    start: Option<u64>,
+    parent: (i32, Option<u64>),
 }
 
 /// How the end of one process is noticed.
@@ -64,7 +72,9 @@ impl Watcher {
                 on_event();
             }
         })?;
-        Ok(Watcher { epoll, events })
+        let parent = getppid().as_raw();
+        let start = start_time(std::process::id() as i32);
+        Ok(Watcher { epoll, events, start, parent: (parent, start_time(parent)) })
     }
 
     /// The next event that has been noticed.
@@ -80,7 +90,7 @@ impl Watcher {
 
     /// Watches a process; its end will be reported by `token`, unless the result has to be asked.
     pub fn watch(&self, pid: i32, token: u64) -> Watch {
-        if pid <= 0 {
+        if pid <= 0 || pid == std::process::id() as i32 || self.was_there_before(pid) {
             return Watch::Ended;
         }
         let reported = open_process(pid).and_then(|process| {
@@ -97,6 +107,28 @@ impl Watcher {
             },
         }
     }
+}
+
+impl Watcher {
+    /// Whether a process is older than this one, so that it cannot be of the run that this one records.
+    fn was_there_before(&self, pid: i32) -> bool {
+        let start = start_time(pid);
+        // The parent may have started in the very same unit of time.
+        (pid, start) == self.parent || self.start.zip(start).is_some_and(|(own, other)| other < own)
+    }
+}
+
+/// Whether a process has a file in its memory; none if that cannot be told.
+pub fn has_file(pid: i32, inode: u64) -> Option<bool> {
+    let maps = fs::read(format!("/proc/{pid}/maps")).ok()?;
+    let inode = inode.to_string();
+    // The inode is the fifth field.
+    let mut lines = maps.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).peekable();
+    lines.peek()?;
+    Some(lines.any(|line| {
+        let mut fields = line.split(|&byte| byte == b' ').filter(|field| !field.is_empty());
+        fields.nth(4) == Some(inode.as_bytes())
+    }))
 }
 
 impl Watch {
@@ -232,6 +264,18 @@ mod tests {
         assert!(watcher.watch(child.id() as i32, 17).has_ended());
         assert!(watcher.watch(0, 17).has_ended());
         assert!(watcher.watch(-1, 17).has_ended());
+        // Neither the recorder itself nor what was there before is recorded.
+        assert!(watcher.watch(std::process::id() as i32, 17).has_ended());
+        assert!(watcher.watch(1, 17).has_ended());
+    }
+
+    #[test]
+    fn a_process_has_the_files_that_it_maps() {
+        use std::os::unix::fs::MetadataExt;
+        let own = fs::metadata("/proc/self/exe").unwrap().ino();
+        assert_eq!(has_file(std::process::id() as i32, own), Some(true));
+        assert_eq!(has_file(std::process::id() as i32, u64::MAX), Some(false));
+        assert_eq!(has_file(-1, own), None);
     }
 
     #[test]

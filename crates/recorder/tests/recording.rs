@@ -491,3 +491,39 @@ fn a_guest_that_cannot_be_started_leaves_nothing() {
     assert_eq!(Run::start(&directory, "fail").line("launch failed: "), "told to fail");
     assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
 }
+
+/// A slot that is said to belong to a process that never ends does not keep the recorder.
+#[test]
+fn nobody_is_waited_for_who_is_not_recorded() {
+    for whose in ["recorder", "supervisor", "init"] {
+        let (_root, directory) = place();
+        let outcome = Run::start(&directory, &format!("pretend {whose}")).outcome();
+        assert!(outcome.contains("ending: Exited(7), fate: Finished"), "{whose}: {outcome}");
+        assert_eq!(wait_for_end(&directory).state(), State::Finished, "{whose}");
+    }
+}
+
+/// The same of one that began later; that it is a stranger is found out when the run is over.
+#[test]
+fn a_stranger_is_not_waited_for_long() {
+    let (_root, directory) = place();
+    let mut run = Run::start(&directory, "pretend stranger");
+    let stranger = run.guest();
+    let outcome = run.outcome();
+    assert!(outcome.contains("ending: Exited(7), fate: Continues"), "{outcome}");
+    let recording = wait_for_end(&directory);
+    assert_eq!(kill(stranger, None), Ok(()), "it is still there, and was not harmed");
+    kill(stranger, Signal::SIGKILL).unwrap();
+    assert_eq!(recording.state(), State::Finished);
+}
+
+/// A log that somebody else writes, or will write, is not added to.
+#[test]
+fn the_log_of_another_process_is_not_written_to() {
+    let (_root, directory) = place();
+    let outcome = Run::start(&directory, "forge 0").outcome();
+    assert!(outcome.contains("damaged: 1"), "{outcome}");
+    let recording = wait_for_end(&directory);
+    let [process] = recording.processes() else { panic!("{:?}", recording.processes()) };
+    assert_eq!(events(&recording, process.summary.log), 100);
+}

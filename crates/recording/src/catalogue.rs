@@ -4,14 +4,12 @@
 //! never become names here, so that no path in a pack can lead out of the recording.
 
 use std::ffi::OsStr;
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Read};
+use std::fs::File;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::OFlag;
-
+use crate::Directory;
 use crate::fields::{BadField, FieldReader, FieldWriter};
 use crate::header::{is_sealed, seal, u32_at};
 
@@ -51,32 +49,59 @@ pub(crate) struct StoredFile {
 }
 
 /// The list, and where the copies are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Catalogue {
-    directory: PathBuf,
+    directory: Directory,
     pub(crate) files: Vec<StoredFile>,
 }
 
-impl Catalogue {
-    /// Reads the list in a directory of copies; `None` if there is none.
-    pub(crate) fn load(directory: &Path) -> Result<Option<Catalogue>, BadField> {
-        let opened = OpenOptions::new()
-            .read(true)
-            .custom_flags(OFlag::O_NONBLOCK.bits())
-            .open(directory.join(CATALOGUE_NAME));
-        let file = match opened {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(|_| "it cannot be opened")?,
-        };
-        let mut bytes = Vec::new();
-        let limit = (HEADER_SIZE + CATALOGUE_LIMIT) as u64;
-        file.take(limit).read_to_end(&mut bytes).map_err(|_| "it cannot be read")?;
-        Ok(Some(Catalogue { directory: directory.to_path_buf(), files: decode(&bytes)? }))
+/// The copy of a file that a recording has with it.
+#[derive(Clone, Debug)]
+pub struct Copied {
+    directory: Directory,
+    number: u32,
+}
+
+/// Two are the same if they are the same file.
+impl PartialEq for Copied {
+    fn eq(&self, other: &Copied) -> bool {
+        let identity = |copied: &Copied| Some(copied.directory.own_status().ok()?.identity);
+        self.number == other.number && identity(self) == identity(other)
+    }
+}
+
+impl Eq for Copied {}
+
+impl Copied {
+    /// Opens it.
+    pub fn open(&self) -> io::Result<File> {
+        self.directory.file(self.number.to_string())
     }
 
-    /// Where a copy is.
-    pub(crate) fn path_of(&self, file: &StoredFile) -> PathBuf {
-        self.directory.join(file.number.to_string())
+    /// Where it is, for messages and for other programs.
+    pub fn path(&self) -> PathBuf {
+        self.directory.path_of(self.number.to_string())
+    }
+}
+
+impl Catalogue {
+    /// Reads the list in a directory of copies; `None` if there is none. What is wrong with the list is no error, but
+    /// something else in its place is.
+    pub(crate) fn load(directory: Directory) -> io::Result<Result<Option<Catalogue>, BadField>> {
+        let limit = (HEADER_SIZE + CATALOGUE_LIMIT) as u64;
+        let bytes = match directory.read(CATALOGUE_NAME, limit) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Ok(None)),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                return Ok(Err("it is absurdly long"));
+            }
+            read => read?,
+        };
+        Ok(decode(&bytes).map(|files| Some(Catalogue { directory, files })))
+    }
+
+    /// A copy.
+    pub(crate) fn copy(&self, file: &StoredFile) -> Copied {
+        Copied { directory: self.directory.clone(), number: file.number }
     }
 
     /// The copy of a mapped file.

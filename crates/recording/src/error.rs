@@ -94,6 +94,26 @@ pub enum Error {
     /// There is no place for recordings.
     #[error("no place for recordings: set RETRO_DIR or HOME")]
     NoStore,
+    /// The store belongs to somebody else.
+    #[error(
+        "{} belongs to another user (number {owner}), who could change what is put there: name another directory with RETRO_DIR",
+        path.display()
+    )]
+    ForeignStore {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+    },
+    /// Others can remove and replace what is in the store.
+    #[error(
+        "other users can write to {}, and could replace what is put there: `chmod go-w` it, or name another directory with RETRO_DIR",
+        .0.display()
+    )]
+    SharedStore(PathBuf),
+    /// The link to the latest recording was made by somebody else.
+    #[error("the link `latest` in {} belongs to another user: name the recording", .0.display())]
+    ForeignLatest(PathBuf),
     /// No recording was named, and there is no latest one.
     #[error("there is no latest recording in {}{}", store.display(), listing(known))]
     NoLatest {
@@ -126,8 +146,8 @@ pub enum Error {
     /// The target of an operation exists.
     #[error("{} exists already", .0.display())]
     Exists(PathBuf),
-    /// A file changed while it was being packed.
-    #[error("{} changed while it was being packed: try again", .0.display())]
+    /// A file changed while it was being copied.
+    #[error("{} changed while it was being copied: try again", .0.display())]
     ChangedWhilePacking(PathBuf),
     /// A pack cannot be unpacked.
     #[error("{} is not a whole pack: {reason} at offset {offset}", path.display())]
@@ -139,13 +159,20 @@ pub enum Error {
         /// What is wrong.
         reason: &'static str,
     },
-    /// A pack would not fit.
-    #[error("unpacking takes {needed} bytes, but only {available} are free")]
+    /// It would fill the disk.
+    #[error(
+        "no room in {}: this takes {needed} bytes; {available} are free on the disk, of which {spared} are left alone",
+        path.display()
+    )]
     NoRoom {
-        /// Bytes that the pack declares.
+        /// Where it would go.
+        path: PathBuf,
+        /// Bytes that are needed.
         needed: u64,
         /// Bytes that the file system has.
         available: u64,
+        /// Bytes of these that are not used up.
+        spared: u64,
     },
 }
 

@@ -6,21 +6,21 @@
 //! of its pages with the machine's power, and is checked as a whole when it is opened.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
+use std::io;
 use std::ops::ControlFlow;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
-use nix::fcntl::OFlag;
 use retro_abi::channel::{Origin, Stream};
 use retro_abi::log::{Decoder, Event};
 
-use crate::catalogue::{Catalogue, Role, StoredFile};
+use crate::catalogue::{CATALOGUE_NAME, Catalogue, Copied, Role, StoredFile};
 use crate::header::{BadFileHeader, FileHeader, HEADER_SIZE};
 use crate::scan::{self, Payloads, Scan};
 use crate::{
-    Damage, Error, FILES_NAME, FORMAT_VERSION, Flaw, Head, LOG_NAME, ProcessEnd, ProcessSummary,
-    RunEnd,
+    Annex, Budget, Damage, Directory, Error, FILES_NAME, FORMAT_VERSION, Flaw, Head, LOG_NAME,
+    ProcessEnd, ProcessSummary, RunEnd, annex,
 };
 
 /// Whether a recording is complete.
@@ -85,7 +85,7 @@ impl Chunk {
 /// An open recording, as it was when it was opened.
 #[derive(Debug)]
 pub struct Recording {
-    directory: PathBuf,
+    root: Directory,
     log: File,
     /// Length of the log when it was opened.
     length: u64,
@@ -98,13 +98,19 @@ pub struct Recording {
     end: Option<RunEnd>,
     damage: Option<Damage>,
     catalogue: Option<Catalogue>,
+    budget: Budget,
 }
 
 impl Recording {
     /// Opens the recording in a directory. Damage beyond the header is no error: see [`Recording::damage`].
     pub fn open(directory: &Path) -> Result<Recording, Error> {
-        let path = directory.join(LOG_NAME);
-        let log = open_log(directory, &path)?;
+        Recording::open_in(open_directory(directory)?)
+    }
+
+    /// Opens the recording in a directory that is open already.
+    pub fn open_in(root: Directory) -> Result<Recording, Error> {
+        let path = root.path_of(LOG_NAME);
+        let log = open_log(&root)?;
         // Asked first: when nobody writes, the length below is final.
         let is_written = is_locked(&log);
         let length = log.metadata().map_err(Error::io("read", &path))?.len();
@@ -124,12 +130,12 @@ impl Recording {
         {
             scan.damage = None;
         }
-        let (catalogue, catalogue_damage) = match Catalogue::load(&directory.join(FILES_NAME)) {
+        let (catalogue, catalogue_damage) = match load_catalogue(&root)? {
             Ok(catalogue) => (catalogue, None),
             Err(reason) => (None, Some(Damage { offset: 0, flaw: Flaw::Catalogue(reason) })),
         };
         let mut recording = Recording {
-            directory: directory.to_path_buf(),
+            root,
             log,
             length,
             segments_start,
@@ -140,14 +146,35 @@ impl Recording {
             end: scan.end,
             damage: scan.damage.or(catalogue_damage),
             catalogue,
+            budget: Budget::of_this_machine(),
         };
         recording.processes = recording.gather_processes(scan.summaries);
         Ok(recording)
     }
 
-    /// Where it is.
+    /// Where it was when it was opened.
     pub fn directory(&self) -> &Path {
-        &self.directory
+        self.root.path()
+    }
+
+    /// Its directory, by which its files are reached.
+    pub fn root(&self) -> &Directory {
+        &self.root
+    }
+
+    /// The memory that may be used for it.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Where this user's index of it and notes about it are.
+    pub fn annex(&self) -> Result<Annex, Error> {
+        Annex::of(&self.root)
+    }
+
+    /// Whether it is this user's own: made here, and not received from somebody else.
+    pub fn is_ours(&self) -> bool {
+        annex::is_ours(&self.root)
     }
 
     /// What was known when it began.
@@ -264,18 +291,18 @@ impl Recording {
 
     /// The copy of a file that the run mapped, in a recording that was unpacked. The build id decides where
     /// there is one; it may be empty.
-    pub fn file_for(&self, path: &Path, build_id: &[u8]) -> Option<PathBuf> {
+    pub fn file_for(&self, path: &Path, build_id: &[u8]) -> Option<Copied> {
         let (catalogue, file) = self.stored_file(path, build_id)?;
-        Some(catalogue.path_of(file))
+        Some(catalogue.copy(file))
     }
 
     /// The copy of the separate debug information of a file that the run mapped.
-    pub fn debug_file_for(&self, path: &Path, build_id: &[u8]) -> Option<PathBuf> {
+    pub fn debug_file_for(&self, path: &Path, build_id: &[u8]) -> Option<Copied> {
         self.companion(path, build_id, Role::Debug)
     }
 
     /// The copy of the debug information that several files share (`.gnu_debugaltlink`, made by `dwz`).
-    pub fn shared_debug_file_for(&self, path: &Path, build_id: &[u8]) -> Option<PathBuf> {
+    pub fn shared_debug_file_for(&self, path: &Path, build_id: &[u8]) -> Option<Copied> {
         self.companion(path, build_id, Role::SharedDebug)
     }
 
@@ -288,13 +315,13 @@ impl Recording {
         Some((catalogue, catalogue.find(path, build_id)?))
     }
 
-    fn companion(&self, path: &Path, build_id: &[u8], role: Role) -> Option<PathBuf> {
+    fn companion(&self, path: &Path, build_id: &[u8], role: Role) -> Option<Copied> {
         let (catalogue, file) = self.stored_file(path, build_id)?;
-        Some(catalogue.path_of(catalogue.companion(file, role)?))
+        Some(catalogue.copy(catalogue.companion(file, role)?))
     }
 
     fn damaged(&self, damage: Damage) -> Error {
-        Error::Damaged { path: self.directory.join(LOG_NAME), damage }
+        Error::Damaged { path: self.root.path_of(LOG_NAME), damage }
     }
 
     fn gather_processes(&self, mut summaries: BTreeMap<u64, ProcessSummary>) -> Vec<Process> {
@@ -339,25 +366,37 @@ impl Recording {
     }
 }
 
+/// Opens the directory of a recording.
+fn open_directory(path: &Path) -> Result<Directory, Error> {
+    let not_a_recording = |reason| Error::NotARecording { path: path.to_path_buf(), reason };
+    Directory::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => not_a_recording("there is no such directory"),
+        io::ErrorKind::NotADirectory => not_a_recording("it is not a directory"),
+        _ => Error::io("open", path)(error),
+    })
+}
+
 /// Opens a log for reading, and nothing else that may lie in its place.
-pub(crate) fn open_log(directory: &Path, path: &Path) -> Result<File, Error> {
-    let not_a_recording = |reason| Error::NotARecording { path: directory.to_path_buf(), reason };
-    // Not to wait for a writer if it is a pipe.
-    let log =
-        OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path).map_err(
-            |error| match error.kind() {
-                std::io::ErrorKind::NotFound if directory.is_dir() => {
-                    not_a_recording("there is no log in it")
-                }
-                std::io::ErrorKind::NotFound => not_a_recording("there is no such directory"),
-                std::io::ErrorKind::NotADirectory => not_a_recording("it is not a directory"),
-                _ => Error::io("open", path)(error),
-            },
-        )?;
-    if !log.metadata().map_err(Error::io("read", path))?.is_file() {
-        return Err(not_a_recording("its log is not a file"));
+pub(crate) fn open_log(directory: &Directory) -> Result<File, Error> {
+    directory.file(LOG_NAME).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::NotARecording {
+            path: directory.path().to_path_buf(),
+            reason: "there is no log in it",
+        },
+        _ => Error::io("open", directory.path_of(LOG_NAME))(error),
+    })
+}
+
+/// The list of copied files, or what is wrong with it. What is no list at all is not looked at.
+fn load_catalogue(directory: &Directory) -> Result<Result<Option<Catalogue>, &'static str>, Error> {
+    match directory.directory(FILES_NAME) {
+        Ok(files) => {
+            let path = files.path_of(CATALOGUE_NAME);
+            Catalogue::load(files).map_err(Error::io("open", path))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Ok(None)),
+        Err(error) => Err(Error::io("open", directory.path_of(FILES_NAME))(error)),
     }
-    Ok(log)
 }
 
 /// Whether a recorder holds the log.

@@ -1,30 +1,34 @@
 //! Where recordings live when nobody says otherwise, and what they are called.
 //!
 //! The store is a directory with one directory `NAME-N` per recording and a symbolic link `latest`. There is no
-//! other state: making a directory is what claims a name, and renaming a link over `latest` is what switches
-//! it, so that any number of recorders can work at the same time.
+//! other state but what this user has added to recordings of others ([`Annex`](crate::Annex)): making a directory is what
+//! claims a name, and renaming a link over `latest` is what switches it, so that any number of recorders can work at the
+//! same time.
+//!
+//! Invariant: nothing is written to a store that belongs to somebody else, or in which others can replace what is ours.
+
+mod removal;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
-use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-use crate::header::FILE_MAGIC;
-use crate::reader::{is_locked, open_log, read_head};
-use crate::{Error, FILES_NAME, INDEX_NAME, LOG_NAME, NOTEBOOK_NAME};
+use nix::fcntl::readlinkat;
+use nix::unistd::symlinkat;
+
+use crate::directory::{Directory, Kind};
+use crate::reader::{open_log, read_head};
+use crate::{Error, LOG_NAME};
+
+pub use removal::remove_index;
 
 /// Name of the link to the latest recording.
 const LATEST: &str = "latest";
-
-/// What an index is called while it is removed.
-const REMOVED_INDEX: &str = "index-removed";
-
-/// How often a directory is removed in which something appears meanwhile.
-const REMOVALS: u32 = 10;
 
 /// Longest part of a recording's name before its number.
 const NAME_LIMIT: usize = 100;
@@ -79,11 +83,7 @@ impl Store {
     /// Makes the empty directory `NAME-N` with a number that is higher than any before, for
     /// [`Writer::create`](crate::Writer::create). Characters that are awkward in a shell become `_`.
     pub fn create(&self, name: &str) -> Result<PathBuf, Error> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.root)
-            .map_err(Error::io("create", &self.root))?;
+        let root = self.made()?;
         let name = plain_name(name);
         let highest = self
             .names()?
@@ -92,15 +92,15 @@ impl Store {
             .max();
         let mut number = highest.map_or(1, |highest| highest.saturating_add(1));
         loop {
-            let path = self.root.join(format!("{name}-{number}"));
-            match DirBuilder::new().mode(0o700).create(&path) {
+            let numbered = format!("{name}-{number}");
+            match root.new_directory(&numbered) {
                 // Another recorder was faster.
-                Err(error) if error.kind() == ErrorKind::AlreadyExists && number < u64::MAX => {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < u64::MAX => {
                     number += 1;
                 }
                 result => {
-                    result.map_err(Error::io("create", &path))?;
-                    return Ok(path);
+                    result.map_err(Error::io("create", root.path_of(&numbered)))?;
+                    return Ok(self.root.join(numbered));
                 }
             }
         }
@@ -110,37 +110,29 @@ impl Store {
     pub fn mark_latest(&self, recording: &Path) -> Result<(), Error> {
         /// Tells the links apart that several threads are making.
         static COUNTER: AtomicU32 = AtomicU32::new(0);
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.root)
-            .map_err(Error::io("create", &self.root))?;
+        let root = self.made()?;
         let target = match recording.strip_prefix(&self.root) {
             // Relative, so that the store can be moved.
             Ok(name) => name.to_path_buf(),
             Err(_) => fs::canonicalize(recording).map_err(Error::io("find", recording))?,
         };
-        let link = self.root.join(LATEST);
         let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let new = self.root.join(format!(".{LATEST}-{}-{count}", std::process::id()));
-        match fs::remove_file(&new) {
-            // Left behind by a process of the same number that was killed right here.
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(Error::io("replace", &new)(error)),
-        }
-        symlink(&target, &new).map_err(Error::io("create", &new))?;
-        fs::rename(&new, &link).map_err(|error| {
-            let _ = fs::remove_file(&new);
-            Error::io("replace", &link)(error)
+        let new = format!(".{LATEST}-{}-{count}", std::process::id());
+        // Left behind by a process of the same number that was killed right here.
+        root.remove_file_if_there(&new).map_err(Error::io("replace", root.path_of(&new)))?;
+        symlinkat(&target, &root, new.as_str())
+            .map_err(|errno| Error::io("create", root.path_of(&new))(errno.into()))?;
+        root.rename(&new, LATEST).map_err(|error| {
+            let _ = root.remove_file(&new);
+            Error::io("replace", root.path_of(LATEST))(error)
         })
     }
 
     /// Finds a recording by its path or by its name in the store; without either, the latest.
     pub fn resolve(&self, name: Option<&str>) -> Result<PathBuf, Error> {
         let Some(name) = name else {
-            let latest = fs::canonicalize(self.root.join(LATEST)).ok();
-            return latest
+            return self
+                .latest()?
                 .filter(|path| looks_like_recording(path))
                 .ok_or_else(|| Error::NoLatest { store: self.root.clone(), known: self.known() });
         };
@@ -149,9 +141,11 @@ impl Store {
             return Ok(path.to_path_buf());
         }
         let is_name = path.file_name() == Some(OsStr::new(name));
+        if is_name && name == LATEST {
+            return self.resolve(None);
+        }
         let stored = self.root.join(name);
         if is_name && looks_like_recording(&stored) {
-            // A name may also be `latest`.
             return fs::canonicalize(&stored).map_err(Error::io("find", &stored));
         }
         if !is_name && path.is_dir() {
@@ -164,81 +158,47 @@ impl Store {
 
     /// The recordings in the store, oldest first.
     pub fn list(&self) -> Result<Vec<Entry>, Error> {
-        let latest = fs::canonicalize(self.root.join(LATEST)).ok();
+        let latest = self.latest().ok().flatten();
         let mut entries: Vec<Entry> = self
             .names()?
             .into_iter()
             .filter_map(|name| {
                 let path = self.root.join(&name);
-                let log_bytes = fs::metadata(path.join(LOG_NAME)).ok()?.len();
+                let directory = Directory::open(&path).ok()?;
+                let log_bytes = directory.status(LOG_NAME).ok()?.length;
                 let is_latest = latest.is_some() && fs::canonicalize(&path).ok() == latest;
-                Some(Entry { created: created(&path), log_bytes, latest: is_latest, name, path })
+                let created = created(&directory);
+                Some(Entry { created, log_bytes, latest: is_latest, name, path })
             })
             .collect();
         entries.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
         Ok(entries)
     }
 
-    /// Removes a recording, given as for [`Store::resolve`], and returns where it was. What is not a
-    /// recording, or is still being written, stays.
-    pub fn remove(&self, name: &str) -> Result<PathBuf, Error> {
-        let path = match self.resolve(Some(name)) {
-            Err(Error::Unknown { .. }) if self.is_unused_directory(name) => self.root.join(name),
-            resolved => resolved?,
+    /// Where `latest` leads to, if there is such a link. One that somebody else has put there is not followed.
+    fn latest(&self) -> Result<Option<PathBuf>, Error> {
+        let Ok(root) = Directory::open(&self.root) else { return Ok(None) };
+        let Ok(status) = root.status(LATEST) else { return Ok(None) };
+        if !status.is_own() {
+            return Err(Error::ForeignLatest(self.root.clone()));
+        }
+        let target = match readlinkat(&root, LATEST) {
+            Ok(target) => self.root.join(target),
+            Err(_) => return Ok(None),
         };
-        check_removable(&path)?;
-        let path = fs::canonicalize(&path).map_err(Error::io("find", &path))?;
-        let was_latest = fs::canonicalize(self.root.join(LATEST)).ok().as_ref() == Some(&path);
-        // The log goes last: as long as it is there, an interrupted removal can be repeated.
-        let files = path.join(FILES_NAME);
-        match fs::remove_dir_all(&files) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            result => result.map_err(Error::io("remove", &files))?,
-        }
-        remove_index(&path)?;
-        remove_directory(&path)?;
-        if was_latest {
-            self.repair_latest()?;
-        }
-        Ok(path)
+        Ok(fs::canonicalize(target).ok())
     }
 
-    /// Points `latest` to the newest recording that is left.
-    fn repair_latest(&self) -> Result<(), Error> {
-        if let Some(newest) = self.list()?.last() {
-            return self.mark_latest(&newest.path);
-        }
-        let link = self.root.join(LATEST);
-        match fs::remove_file(&link) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(Error::io("remove", &link)(error))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether a name is a directory that [`Store::create`] made for a recorder that never came to use it.
-    fn is_unused_directory(&self, name: &str) -> bool {
-        let is_ours = self.names().is_ok_and(|names| names.iter().any(|known| known == name));
-        is_ours
-            && fs::read_dir(self.root.join(name)).is_ok_and(|mut entries| entries.next().is_none())
-    }
-
-    /// Names of the directories in the store; none if there is no store yet.
+    /// Names of the directories in the store that are not hidden; none if there is no store yet.
     fn names(&self) -> Result<Vec<String>, Error> {
-        let entries = match fs::read_dir(&self.root) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(Error::io("read", &self.root))?,
+        let root = match Directory::open(&self.root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            opened => opened.map_err(Error::io("read", &self.root))?,
         };
-        let mut names = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(Error::io("read", &self.root))?;
-            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if let (true, Ok(name)) = (is_directory, entry.file_name().into_string()) {
-                names.push(name);
-            }
-        }
-        Ok(names)
+        let entries = root.entries().map_err(Error::io("read", &self.root))?;
+        let directories = entries.into_iter().filter(|(_, kind)| *kind == Kind::Directory);
+        let names = directories.filter_map(|(name, _)| name.into_string().ok());
+        Ok(names.filter(|name| !name.starts_with('.')).collect())
     }
 
     /// Names for an error message.
@@ -246,38 +206,57 @@ impl Store {
         let entries = self.list().unwrap_or_default();
         entries.into_iter().map(|entry| entry.name).collect()
     }
-}
 
-/// Removes the index of a recording, if there is one. Whoever builds it goes by its path: moved aside first, nothing new
-/// appears in it while it is removed.
-pub fn remove_index(recording: &Path) -> Result<(), Error> {
-    let (index, removed) = (recording.join(INDEX_NAME), recording.join(REMOVED_INDEX));
-    // Left behind by a removal that was killed.
-    remove_if_there(&removed)?;
-    match fs::rename(&index, &removed) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        moved => moved.map_err(Error::io("remove", &index))?,
+    /// The store's directory, which is made if there is none, to be written to.
+    fn made(&self) -> Result<Directory, Error> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.root)
+            .map_err(Error::io("create", &self.root))?;
+        let root = Directory::open(&self.root).map_err(Error::io("open", &self.root))?;
+        self.check_private(&root)?;
+        Ok(root)
     }
-    remove_if_there(&removed)
-}
 
-fn remove_if_there(directory: &Path) -> Result<(), Error> {
-    match fs::remove_dir_all(directory) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed.map_err(Error::io("remove", directory)),
-    }
-}
-
-/// Removes the directory of a recording. An indexer that starts at this very moment may put something into it, but not
-/// once the log is gone.
-fn remove_directory(path: &Path) -> Result<(), Error> {
-    for _ in 1..REMOVALS {
-        match fs::remove_dir_all(path) {
-            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
-            removed => return removed.map_err(Error::io("remove", path)),
+    /// A directory of ours in the store, if it is there.
+    pub(crate) fn private(&self, name: &str) -> Result<Option<Directory>, Error> {
+        let root = match Directory::open(&self.root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(Error::io("open", &self.root))?,
+        };
+        self.check_private(&root)?;
+        match root.directory(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            opened => {
+                let opened = opened.map_err(Error::io("open", root.path_of(name)))?;
+                self.check_private(&opened)?;
+                Ok(Some(opened))
+            }
         }
     }
-    fs::remove_dir_all(path).map_err(Error::io("remove", path))
+
+    /// The same, which is made if it is not there.
+    pub(crate) fn made_private(&self, name: &str) -> Result<Directory, Error> {
+        let root = self.made()?;
+        let made = root.made_directory(name).map_err(Error::io("create", root.path_of(name)))?;
+        self.check_private(&made)?;
+        Ok(made)
+    }
+
+    /// Whether what is put into a directory stays what it is.
+    fn check_private(&self, directory: &Directory) -> Result<(), Error> {
+        const ROOT: u32 = 0;
+        let path = directory.path();
+        let status = directory.own_status().map_err(Error::io("read", path))?;
+        if !status.is_own() && status.owner != ROOT {
+            return Err(Error::ForeignStore { path: path.to_path_buf(), owner: status.owner });
+        }
+        if status.is_shared() && !status.is_sticky() {
+            return Err(Error::SharedStore(path.to_path_buf()));
+        }
+        Ok(())
+    }
 }
 
 /// A name that needs no quoting and is not hidden.
@@ -294,48 +273,19 @@ fn plain_name(name: &str) -> String {
     }
 }
 
+/// Whether there is something called a log. If it is not a file, whoever opens it says so.
 fn looks_like_recording(path: &Path) -> bool {
-    path.join(LOG_NAME).is_file()
+    Directory::open(path).is_ok_and(|directory| directory.has(LOG_NAME))
 }
 
 /// When a recording was begun, as its header says.
-fn created(directory: &Path) -> Option<SystemTime> {
-    let path = directory.join(LOG_NAME);
-    let log = open_log(directory, &path).ok()?;
+fn created(directory: &Directory) -> Option<SystemTime> {
+    let log = open_log(directory).ok()?;
+    let path = directory.path_of(LOG_NAME);
     let (head, _) = read_head(&log, &path, log.metadata().ok()?.len()).ok()?;
     let since = Duration::new(head.created_seconds, 0)
         .checked_add(Duration::from_nanos(head.created_nanoseconds.into()))?;
     SystemTime::UNIX_EPOCH.checked_add(since)
-}
-
-/// Whether everything in a directory was put there by retro. A log that was never begun, or only half its
-/// magic, is one too.
-fn check_removable(path: &Path) -> Result<(), Error> {
-    for entry in fs::read_dir(path).map_err(Error::io("read", path))? {
-        let name = entry.map_err(Error::io("read", path))?.file_name();
-        let known = [LOG_NAME, FILES_NAME, INDEX_NAME, REMOVED_INDEX, NOTEBOOK_NAME];
-        if !known.iter().any(|known| name == *known) {
-            let name = name.to_string_lossy().into_owned();
-            return Err(Error::ForeignFile { path: path.to_path_buf(), name });
-        }
-    }
-    let log_path = path.join(LOG_NAME);
-    if !log_path.exists() {
-        return Ok(());
-    }
-    let log = open_log(path, &log_path)?;
-    if is_locked(&log) {
-        return Err(Error::StillRunning(path.to_path_buf()));
-    }
-    let mut start = Vec::new();
-    log.take(FILE_MAGIC.len() as u64)
-        .read_to_end(&mut start)
-        .map_err(Error::io("read", &log_path))?;
-    if !FILE_MAGIC.starts_with(&start) {
-        let reason = "its log begins otherwise";
-        return Err(Error::NotARecording { path: path.to_path_buf(), reason });
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -8,15 +8,15 @@
 //!    has no end is still being written.
 
 use std::collections::HashMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use nix::sys::stat::{Mode, fchmod};
 use retro_abi::channel::Stream;
 
 use crate::header::{FileHeader, HEAD_LIMIT, SegmentKind};
-use crate::{EncodedSegment, Error, Head, LOG_NAME};
+use crate::{Directory, EncodedSegment, Error, Head, LOG_NAME};
 
 /// Where a log is written to; a file, or in tests something that fails.
 pub trait Storage {
@@ -59,31 +59,37 @@ pub struct Writer<S = File> {
 impl Writer<File> {
     /// Begins a recording in a directory that does not exist yet or is empty.
     pub fn create(directory: &Path, head: &Head) -> Result<Writer, Error> {
-        match DirBuilder::new().mode(0o700).create(directory) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => take_empty(directory)?,
-            result => result.map_err(Error::io("create", directory))?,
-        }
-        let path = directory.join(LOG_NAME);
-        let file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(Error::io("create", &path))?;
+        Writer::create_in(&new_directory(directory)?, head)
+    }
+
+    /// Begins a recording in an empty directory of [`new_directory`].
+    pub fn create_in(directory: &Directory, head: &Head) -> Result<Writer, Error> {
+        let file = directory
+            .new_log(LOG_NAME)
+            .map_err(Error::io("create", directory.path_of(LOG_NAME)))?;
         // Some network file systems have no locks; then a running recording looks interrupted.
         let _ = file.lock();
         Writer::on_storage(file, head)
     }
 }
 
-/// Makes an existing directory fit for a recording.
-fn take_empty(directory: &Path) -> Result<(), Error> {
-    let mut entries = fs::read_dir(directory).map_err(Error::io("read", directory))?;
-    if entries.next().is_some() {
-        return Err(Error::NotEmpty(directory.to_path_buf()));
+/// A directory for a recording, which does not exist yet or is empty. Only this user can look into it.
+pub fn new_directory(path: &Path) -> Result<Directory, Error> {
+    match Directory::create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => take_empty(path),
+        made => made.map_err(Error::io("create", path)),
     }
-    fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
-        .map_err(Error::io("restrict access to", directory))
+}
+
+/// Makes an existing directory fit for a recording.
+fn take_empty(path: &Path) -> Result<Directory, Error> {
+    let directory = Directory::open(path).map_err(Error::io("open", path))?;
+    if !directory.names().map_err(Error::io("read", path))?.is_empty() {
+        return Err(Error::NotEmpty(path.to_path_buf()));
+    }
+    fchmod(&directory, Mode::S_IRWXU)
+        .map_err(|errno| Error::io("restrict access to", path)(errno.into()))?;
+    Ok(directory)
 }
 
 impl<S: Storage> Writer<S> {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use retro_abi::channel::Stream;
 use retro_abi::log::Event;
 use retro_recording::pack::{PackReport, pack_with_debug_from, unpack};
-use retro_recording::{Error, Recording, State, Writer, encode_end};
+use retro_recording::{Copied, Error, Recording, State, Writer, encode_end};
 use tempfile::{TempDir, tempdir};
 
 /// A file that a run maps.
@@ -157,9 +157,14 @@ fn elf(sections: &[(&str, Vec<u8>)]) -> Vec<u8> {
     file
 }
 
-fn same(copy: Option<PathBuf>, original: &Path) {
+fn same(copy: Option<Copied>, original: &Path) {
     let copy = copy.unwrap_or_else(|| panic!("no copy of {}", original.display()));
-    assert_eq!(fs::read(copy).unwrap(), fs::read(original).unwrap(), "{}", original.display());
+    assert_eq!(
+        fs::read(copy.path()).unwrap(),
+        fs::read(original).unwrap(),
+        "{}",
+        original.display()
+    );
 }
 
 /// Checks that an unpacked recording is the scene's and has all of its files.
@@ -328,7 +333,7 @@ fn unpack_bytes(place: &Path, bytes: &[u8]) -> Result<(), Error> {
     let result = unpack(&pack, &directory);
     match result {
         Ok(()) => {
-            assert_eq!(names(&directory), ["files", "log"]);
+            assert_eq!(names(&directory), ["files", "log", "received"]);
             Recording::open(&directory).unwrap();
             fs::remove_dir_all(&directory).unwrap();
         }

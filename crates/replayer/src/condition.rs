@@ -1,8 +1,8 @@
 //! Running until something happens.
 //!
 //! Every condition has its own way: breakpoints find executed addresses at full speed; system calls are found in the
-//! log, without running anything; accesses to memory are found by streaming. For these a copy of the session goes
-//! ahead in steps; when it has seen the access, the session, which has stayed behind, goes to its exact time.
+//! log, without running anything; accesses to memory are found by streaming, in steps. When an access was seen, the session
+//! goes back to where it began, and from there to the exact time.
 
 use std::ops::{ControlFlow, Range};
 
@@ -11,7 +11,7 @@ use retro_abi::log::Event;
 use crate::stream::{AccessKind, Detail, Item, thread_after};
 use crate::{Error, Session, StopReason};
 
-/// Instructions that a copy goes ahead.
+/// Instructions that are streamed at once.
 const AHEAD: u64 = 8_000_000;
 
 /// What a session can run to. It stops at the first time after now that the condition holds for.
@@ -172,17 +172,16 @@ impl Session {
         matches: fn(AccessKind) -> bool,
     ) -> Result<Option<Occurrence>, Error> {
         while self.time() < limit {
-            let mut ahead = self.fork()?;
             let until = self.time().saturating_add(AHEAD).min(limit);
             let mut seen = None;
-            let stop = ahead.stream(until, detail | Detail::CALLS, |item| {
+            let stop = self.stream(until, detail | Detail::CALLS, |item| {
                 seen = find_access(item, range, matches);
                 if seen.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
             if let Some(seen) = seen {
+                self.begin_again()?;
                 return self.go_to(seen).map(Some);
             }
-            *self = ahead;
             if stop.reason == StopReason::End {
                 break;
             }

@@ -55,6 +55,12 @@ pub enum Error {
         /// Where it should go.
         wanted: u64,
     },
+    /// A recording may not use that much memory.
+    #[error("the replay is given up: {0}")]
+    Memory(#[from] retro_recording::OverBudget),
+    /// A session that has executed something cannot be copied.
+    #[error("a replay that has run cannot be copied: make the copy before")]
+    HasRun,
     /// There is no such thread at this time.
     #[error("there is no thread {0} at this time")]
     NoThread(u32),

@@ -25,7 +25,7 @@
 //! 2. A session never goes beyond the end of its interval, and never begins when a part of its log is missing.
 //! 3. What a replay process says is not trusted: lengths are checked before anything is allocated or read, and no
 //!    process is killed that is not a copy made for us.
-//! 4. No process outlives its session.
+//! 4. No process outlives its session, nor this process; none makes another one, runs on unasked, or takes all memory.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -33,6 +33,8 @@
 mod claims;
 mod condition;
 mod error;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod hearsay;
 mod intervals;
 mod link;
@@ -46,6 +48,7 @@ mod start;
 mod stream;
 mod summary;
 mod verify;
+mod warden;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -54,9 +57,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use retro_abi::log::Kind;
 use retro_recording::Recording;
 
-use log_file::LogFile;
+use log_file::{LogCode, LogFile};
 use recent::Recent;
 use session::Tracking;
+use warden::Warden;
 
 pub use condition::{Condition, Occurrence, Origin};
 pub use error::{Divergence, Error};
@@ -84,19 +88,24 @@ pub struct Replayer {
 struct Shared {
     recording: Arc<Recording>,
     engine: PathBuf,
+    /// Looks after all processes.
+    warden: Arc<Warden>,
     /// By log.
     intervals: Mutex<BTreeMap<u64, Arc<[Interval]>>>,
     log_files: Mutex<Recent<(u64, u64), Arc<LogFile>>>,
     /// By log: what its files have in common.
-    code: Mutex<Recent<u64, Arc<Vec<u8>>>>,
+    code: Mutex<Recent<u64, Arc<LogCode>>>,
     /// Whether this processor can do it.
     processor: OnceLock<Result<(), Unfit>>,
+    #[cfg(feature = "fuzzing")]
+    script: Option<Arc<fuzzing::Script>>,
 }
 
 impl Replayer {
     /// For a recording, with the engine in the file `engine`, which must stay there.
     pub fn open(recording: impl Into<Arc<Recording>>, engine: PathBuf) -> Replayer {
         let recording = recording.into();
+        let warden = Warden::new(&engine);
         let intervals = Mutex::default();
         let log_files = Mutex::new(Recent::new(KEPT_LOG_FILES));
         let code = Mutex::new(Recent::new(KEPT_LOG_FILES));
@@ -104,12 +113,26 @@ impl Replayer {
             shared: Arc::new(Shared {
                 recording,
                 engine,
+                warden,
                 intervals,
                 log_files,
                 code,
                 processor: OnceLock::new(),
+                #[cfg(feature = "fuzzing")]
+                script: None,
             }),
         }
+    }
+
+    #[cfg(feature = "fuzzing")]
+    fn with_script(recording: Arc<Recording>, script: Arc<fuzzing::Script>) -> Replayer {
+        let mut replayer = Replayer::open(recording, PathBuf::new());
+        if let Some(shared) = Arc::get_mut(&mut replayer.shared) {
+            shared.script = Some(script);
+            // Whether this processor could execute it does not matter.
+            let _ = shared.processor.set(Ok(()));
+        }
+        replayer
     }
 
     /// The recording, to be looked at or shared.
@@ -183,11 +206,15 @@ impl Replayer {
         &self.shared.engine
     }
 
-    fn code_of(&self, log: u64) -> Result<Arc<Vec<u8>>, Error> {
+    fn warden(&self) -> &Arc<Warden> {
+        &self.shared.warden
+    }
+
+    fn code_of(&self, log: u64) -> Result<Arc<LogCode>, Error> {
         if let Some(known) = lock(&self.shared.code).get(&log) {
             return Ok(Arc::clone(known));
         }
-        let made = Arc::new(log_file::code_of(self.recording(), log)?);
+        let made = Arc::new(LogCode::of(self.recording(), log)?);
         let dropped = lock(&self.shared.code).insert(log, Arc::clone(&made));
         drop(dropped);
         Ok(made)
@@ -205,7 +232,20 @@ impl Replayer {
         let found = found.ok_or(Error::NoInterval { log, interval })?;
         // Made without the lock: it takes a while, and sessions of other intervals need not wait for it.
         let code = self.code_of(log)?;
-        let made = Arc::new(LogFile::make(self.recording(), log, *found, &code)?);
+        let make = || LogFile::make(self.recording(), log, *found, &code.bytes);
+        let made = match make() {
+            // Those that are kept for later can be made again.
+            Err(Error::Memory(_)) => {
+                let kept = std::mem::replace(
+                    &mut *lock(&self.shared.log_files),
+                    Recent::new(KEPT_LOG_FILES),
+                );
+                drop(kept);
+                make()?
+            }
+            made => made?,
+        };
+        let made = Arc::new(made);
         let dropped = lock(&self.shared.log_files).insert(key, Arc::clone(&made));
         drop(dropped);
         Ok(made)

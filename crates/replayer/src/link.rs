@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -14,8 +15,12 @@ use nix::sys::time::TimeVal;
 use nix::unistd::Pid;
 use retro_abi::replay::{HEADER_SIZE, Header, MAX_PAYLOAD};
 
-/// A process that says nothing for so long is given up. Whatever it is asked to do takes a fraction of that.
-const PATIENCE: Duration = Duration::from_secs(120);
+use crate::warden::Watched;
+
+/// A process that says nothing for so long is given up. Whatever it is asked to do takes a fraction of that. A fuzzer has said
+/// everything before.
+const PATIENCE: Duration =
+    if cfg!(feature = "fuzzing") { Duration::from_millis(20) } else { Duration::from_secs(120) };
 
 /// How long an answer is looked for before waiting for it: falling asleep and being woken takes about as long.
 const AT_ONCE: Duration = Duration::from_micros(250);
@@ -26,6 +31,8 @@ pub(crate) struct Link {
     socket: OwnedFd,
     /// One byte more than the longest message, to notice one that is too long.
     buffer: Box<[u8]>,
+    /// The process at the other end.
+    process: Option<Arc<Watched>>,
 }
 
 /// Why nothing sensible came.
@@ -46,11 +53,16 @@ impl Link {
     pub(crate) fn pair() -> io::Result<(Link, OwnedFd)> {
         let flags = SockFlag::SOCK_CLOEXEC;
         let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)?;
-        let patience = TimeVal::new(PATIENCE.as_secs() as _, 0);
+        let patience = TimeVal::new(PATIENCE.as_secs() as _, PATIENCE.subsec_micros().into());
         setsockopt(&ours, sockopt::ReceiveTimeout, &patience)?;
         setsockopt(&ours, sockopt::SendTimeout, &patience)?;
         let buffer = vec![0; HEADER_SIZE + MAX_PAYLOAD + 1].into_boxed_slice();
-        Ok((Link { socket: ours, buffer }, theirs))
+        Ok((Link { socket: ours, buffer, process: None }, theirs))
+    }
+
+    /// From now on it is known who is at the other end.
+    pub(crate) fn belongs_to(&mut self, process: Option<&Arc<Watched>>) {
+        self.process = process.cloned();
     }
 
     /// Sends a message.
@@ -80,6 +92,7 @@ impl Link {
 
     /// Receives a message: its header and the length of its payload.
     pub(crate) fn receive(&mut self) -> Result<(Header, usize), Broken> {
+        let _awaited = self.process.as_ref().map(|process| process.awaited());
         let (socket, buffer) = (self.socket.as_raw_fd(), &mut self.buffer);
         // Without room for descriptors: whatever the process tries to hand over is dropped by the kernel.
         let len = retry(|| recv(socket, buffer, MsgFlags::empty()))?;
@@ -92,7 +105,10 @@ impl Link {
         let (socket, buffer) = (self.socket.as_raw_fd(), &mut self.buffer);
         loop {
             match recv(socket, buffer, MsgFlags::MSG_DONTWAIT) {
-                Ok(len) => return header(buffer, len),
+                Ok(len) => {
+                    drop(self.process.as_ref().map(|process| process.awaited()));
+                    return header(buffer, len);
+                }
                 Err(Errno::EAGAIN) if start.elapsed() < AT_ONCE => std::thread::yield_now(),
                 // Whatever else it is comes again.
                 Err(_) => return self.receive(),

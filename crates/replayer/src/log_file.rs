@@ -19,7 +19,7 @@ use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use retro_abi::channel::Stream;
 use retro_abi::log::{Decoder, Encoder, Event, MAX_FIXED, Relative};
-use retro_recording::{Chunk, Damage, Flaw, LOG_NAME, ProcessEnd, Recording, SegmentRef};
+use retro_recording::{Chunk, Damage, Flaw, LOG_NAME, ProcessEnd, Recording, SegmentRef, Share};
 
 use crate::{Error, Interval, claims, intervals};
 
@@ -37,6 +37,8 @@ pub(crate) struct LogFile {
     /// Where the code begins, which is where the main stream ends.
     code_start: u64,
     end: u64,
+    /// The memory that the file takes.
+    _share: Option<Share>,
 }
 
 /// Where a chunk of the main stream is.
@@ -58,6 +60,8 @@ impl LogFile {
         let segments = intervals::chunks_of(recording, log, interval.number);
         check_is_whole(recording, log, interval, segments)?;
         claims::check(recording, log, interval, segments)?;
+        let lengths = segments.iter().map(|segment| CHUNK_HEAD + u64::from(segment.raw_length));
+        let share = recording.budget().take(lengths.sum::<u64>() + code.len() as u64)?;
         let mut out = Out::new().map_err(Error::Start)?;
         let mut main = Vec::with_capacity(segments.len());
         let mut last = None;
@@ -72,11 +76,16 @@ impl LogFile {
         out.writer.write_all(code).map_err(Error::Start)?;
         let end = code_start + code.len() as u64;
         let file = out.finish().map_err(Error::Start)?;
-        Ok(LogFile { interval, log, file, main, code_start, end })
+        Ok(LogFile { interval, log, file, main, code_start, end, _share: Some(share) })
     }
 
     pub(crate) fn interval(&self) -> Interval {
         self.interval
+    }
+
+    /// Bytes of it.
+    pub(crate) fn length(&self) -> u64 {
+        self.end
     }
 
     pub(crate) fn file(&self) -> &File {
@@ -225,16 +234,31 @@ struct Ancestor {
 }
 
 /// All code of a log, as chunks for its files.
-pub(crate) fn code_of(recording: &Recording, log: u64) -> Result<Vec<u8>, Error> {
-    let mut code = Vec::new();
-    for ancestor in ancestors(recording, log)? {
-        inherit_code(&mut code, recording, ancestor)?;
+#[derive(Debug)]
+pub(crate) struct LogCode {
+    pub(crate) bytes: Vec<u8>,
+    share: Share,
+}
+
+impl LogCode {
+    /// Reads it, with what the log has inherited.
+    pub(crate) fn of(recording: &Recording, log: u64) -> Result<LogCode, Error> {
+        let mut code = LogCode { bytes: Vec::new(), share: recording.budget().share() };
+        for ancestor in ancestors(recording, log)? {
+            code.inherit(recording, ancestor)?;
+        }
+        for segment in recording.segments(log, Stream::Code) {
+            let chunk = code.read(recording, segment)?;
+            put_chunk(&mut code.bytes, chunk.base_time, &chunk.bytes).map_err(Error::Start)?;
+        }
+        Ok(code)
     }
-    for segment in recording.segments(log, Stream::Code) {
-        let chunk = recording.read_chunk(segment)?;
-        put_chunk(&mut code, chunk.base_time, &chunk.bytes).map_err(Error::Start)?;
+
+    /// Reads a chunk for which there is memory.
+    fn read(&mut self, recording: &Recording, segment: &SegmentRef) -> Result<Chunk, Error> {
+        self.share.grow(CHUNK_HEAD + u64::from(segment.raw_length))?;
+        Ok(recording.read_chunk(segment)?)
     }
-    Ok(code)
 }
 
 /// Writes a chunk with what is in front of it and padding behind; says how long that is.
@@ -266,29 +290,31 @@ fn ancestors(recording: &Recording, log: u64) -> Result<Vec<Ancestor>, Error> {
     Ok(found)
 }
 
-/// Writes the code of another log, as if all of it had been there at time 0.
-fn inherit_code(out: &mut Vec<u8>, recording: &Recording, ancestor: Ancestor) -> Result<(), Error> {
-    for segment in recording.segments(ancestor.log, Stream::Code) {
-        if segment.base_time > ancestor.until {
-            break;
-        }
-        let chunk = recording.read_chunk(segment)?;
-        // No event gets longer when its time becomes zero.
-        let mut encoded = vec![0; chunk.bytes.len() + MAX_FIXED];
-        let mut len = 0;
-        let mut relative = Relative::at(0);
-        for event in chunk.events() {
-            let (time, event) = event.map_err(|bad| retro_recording::Error::Damaged {
-                path: recording.directory().join(LOG_NAME),
-                damage: Damage { offset: segment.offset, flaw: Flaw::Event(bad) },
-            })?;
-            if time <= ancestor.until && matches!(event, Event::Code { .. }) {
-                len += Encoder::new(&mut encoded[len..]).event(0, &event, &mut relative);
+impl LogCode {
+    /// Takes in the code of another log, as if all of it had been there at time 0.
+    fn inherit(&mut self, recording: &Recording, ancestor: Ancestor) -> Result<(), Error> {
+        for segment in recording.segments(ancestor.log, Stream::Code) {
+            if segment.base_time > ancestor.until {
+                break;
             }
+            let chunk = self.read(recording, segment)?;
+            // No event gets longer when its time becomes zero.
+            let mut encoded = vec![0; chunk.bytes.len() + MAX_FIXED];
+            let mut len = 0;
+            let mut relative = Relative::at(0);
+            for event in chunk.events() {
+                let (time, event) = event.map_err(|bad| retro_recording::Error::Damaged {
+                    path: recording.directory().join(LOG_NAME),
+                    damage: Damage { offset: segment.offset, flaw: Flaw::Event(bad) },
+                })?;
+                if time <= ancestor.until && matches!(event, Event::Code { .. }) {
+                    len += Encoder::new(&mut encoded[len..]).event(0, &event, &mut relative);
+                }
+            }
+            put_chunk(&mut self.bytes, 0, &encoded[..len]).map_err(Error::Start)?;
         }
-        put_chunk(out, 0, &encoded[..len]).map_err(Error::Start)?;
+        Ok(())
     }
-    Ok(())
 }
 
 /// The file while it is written.
@@ -334,7 +360,8 @@ impl LogFile {
         let mut out = Out::new().unwrap();
         let main = chunks.iter().map(|(time, bytes)| out.chunk(*time, bytes).unwrap()).collect();
         let end = out.len;
-        LogFile { interval, log: 0, file: out.finish().unwrap(), main, code_start: end, end }
+        let file = out.finish().unwrap();
+        LogFile { interval, log: 0, file, main, code_start: end, end, _share: None }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Replay processes: making them, and making sure that they are gone.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
@@ -17,6 +17,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use crate::hearsay::printable;
+use crate::warden::{Warden, Watched, offer_to_the_system};
 
 /// What a process may say on stderr.
 const COMPLAINT_SIZE: u64 = 16 << 10;
@@ -32,6 +33,10 @@ const ENDED: &str = "it has ended";
 pub(crate) struct ReplayProcess {
     /// None when it is gone: its number may be another's by now.
     life: Option<Life>,
+    /// Who looks after it; None for sessions that talk to something else.
+    watched: Option<Arc<Watched>>,
+    /// As long as there is a process there is a warden.
+    warden: Option<Arc<Warden>>,
     /// What it and its copies say on stderr.
     complaints: Arc<File>,
 }
@@ -46,20 +51,27 @@ enum Life {
 
 impl ReplayProcess {
     /// Executes the engine, with a socket as its standard input.
-    pub(crate) fn start(engine: &Path, socket: OwnedFd) -> io::Result<ReplayProcess> {
+    pub(crate) fn start(
+        engine: &Path,
+        warden: &Arc<Warden>,
+        socket: OwnedFd,
+    ) -> io::Result<ReplayProcess> {
         limit_stack();
         let complaints = complaints_file()?;
-        let child = Command::new(engine)
-            .env_clear()
-            .env("RETRO_ENGINE", "policy=replay;path=")
-            .stdin(socket)
-            // Not /dev/null: there may be none.
-            .stdout(complaints.try_clone()?)
-            .stderr(complaints.try_clone()?)
-            .spawn()?;
-        // When a stranger's recording uses up the memory, the system is to end this process and no other.
-        let _ = fs::write(format!("/proc/{}/oom_score_adj", child.id()), "1000");
-        Ok(ReplayProcess { life: Some(Life::Started(child)), complaints: Arc::new(complaints) })
+        let mut command = Command::new(engine);
+        command.env_clear().env("RETRO_ENGINE", "policy=replay;path=");
+        // Not /dev/null: there may be none.
+        command.stdin(socket).stdout(complaints.try_clone()?).stderr(complaints.try_clone()?);
+        let child = warden.spawn(command)?;
+        let pid = Pid::from_raw(child.id() as i32);
+        // When a stranger's recording uses up the memory.
+        offer_to_the_system(pid);
+        Ok(ReplayProcess {
+            life: Some(Life::Started(child)),
+            watched: Some(warden.watch(pid)),
+            warden: Some(Arc::clone(warden)),
+            complaints: Arc::new(complaints),
+        })
     }
 
     /// A copy that this one has made. An error if it is no living child of ours.
@@ -67,6 +79,8 @@ impl ReplayProcess {
         match waitpid(pid, Some(WaitPidFlag::WNOHANG | WaitPidFlag::__WALL))? {
             WaitStatus::StillAlive => Ok(ReplayProcess {
                 life: Some(Life::Copied(pid)),
+                watched: self.warden.as_ref().map(|warden| warden.watch(pid)),
+                warden: self.warden.clone(),
                 complaints: Arc::clone(&self.complaints),
             }),
             _ => Err(io::Error::other("the copy of a replay process died at once")),
@@ -88,11 +102,24 @@ impl ReplayProcess {
         if said.is_empty() { ended } else { format!("{ended}; it said: {said}") }
     }
 
+    /// Who looks after it.
+    pub(crate) fn watched(&self) -> Option<&Arc<Watched>> {
+        self.watched.as_ref()
+    }
+
     fn end(&mut self) -> String {
-        match self.life.take() {
+        let life = self.life.take();
+        let end = || match life {
             Some(Life::Started(child)) => end_child(child),
             Some(Life::Copied(pid)) => end_copy(pid),
             None => ENDED.to_owned(),
+        };
+        match &self.watched {
+            None => end(),
+            Some(watched) => {
+                let ended = watched.bury(end);
+                watched.reason().map_or(ended, |reason| format!("it was ended: {reason}"))
+            }
         }
     }
 
@@ -103,11 +130,12 @@ impl ReplayProcess {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
 impl ReplayProcess {
     /// None at all, for sessions that talk to something else.
     pub(crate) fn absent() -> ReplayProcess {
-        ReplayProcess { life: None, complaints: Arc::new(complaints_file().unwrap()) }
+        let complaints = Arc::new(complaints_file().expect("a file of memory"));
+        ReplayProcess { life: None, watched: None, warden: None, complaints }
     }
 }
 
@@ -117,7 +145,6 @@ impl Drop for ReplayProcess {
     }
 }
 
-/// A file of fixed size, so that a process that never stops complaining fills nothing.
 /// Without a limit of the stack the kernel lays out address spaces from below, where the guest has its memory. Processes
 /// inherit the limit, and only their own makers can set it before they begin.
 fn limit_stack() {
@@ -126,7 +153,8 @@ fn limit_stack() {
     }
 }
 
-fn complaints_file() -> io::Result<File> {
+/// A file of fixed size, so that a process that never stops complaining fills nothing.
+pub(crate) fn complaints_file() -> io::Result<File> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let file = File::from(memfd_create(c"retro-complaints", flags)?);
     file.set_len(COMPLAINT_SIZE)?;

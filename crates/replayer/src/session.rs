@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use retro_abi::replay::{Header, MAX_PAYLOAD, SAMPLE_SIZE, ask, begin, tell, why};
+use retro_recording::Budget;
 
 use crate::hearsay::printable;
 use crate::link::{Broken, Link};
@@ -80,16 +81,23 @@ pub struct Session {
     link: Link,
     process: ReplayProcess,
     stop: Stop,
+    /// Whether it has executed anything of the recording.
+    has_run: bool,
     breakpoints: Vec<u64>,
     tracking: Tracking,
     /// Where memory comes from, if the session began in the middle.
     start: Option<Start>,
     /// What it was sent of that.
     read_ahead: ReadAhead,
+    /// The memory that may be used for the recording.
+    budget: Budget,
     /// The blocks that the process has described. Copies have the same.
     descriptions: Arc<Descriptions>,
     /// A copy of a process shares this with it, and gets its own before it streams.
     stream: Option<StreamFile>,
+    /// What is streamed, and the other end of the socket, if there is no process.
+    #[cfg(feature = "fuzzing")]
+    script: Option<(Arc<crate::fuzzing::Script>, Arc<std::os::fd::OwnedFd>)>,
 }
 
 impl Session {
@@ -158,6 +166,18 @@ impl Session {
         self.restart_with_file(0, self.tracking.flags())
     }
 
+    /// Goes back to where it began. What the process has translated stays.
+    pub(crate) fn begin_again(&mut self) -> Result<(), Error> {
+        match self.start.clone() {
+            None => self.restart_with_file(0, self.tracking.flags()),
+            Some(start) => {
+                let time = self.tell_state(start)?;
+                self.restart_with_file(time, begin::LAZY | self.tracking.flags())?;
+                self.supply_ahead()
+            }
+        }
+    }
+
     /// Tells the process what it will start from; says from when.
     fn tell_state(&mut self, start: Start) -> Result<u64, Error> {
         let snapshot = Arc::clone(&start.snapshot);
@@ -177,8 +197,21 @@ impl Session {
         tracking: Tracking,
     ) -> Result<Session, Error> {
         let log_file = replayer.log_file(log, interval)?;
-        let (link, socket) = Link::pair().map_err(Error::Start)?;
-        let process = ReplayProcess::start(replayer.engine(), socket).map_err(Error::Start)?;
+        #[cfg(feature = "fuzzing")]
+        let script = replayer.shared.script.clone();
+        #[cfg(feature = "fuzzing")]
+        let (link, process, script) = match script {
+            Some(script) => {
+                let (link, other) = crate::fuzzing::link(&script).map_err(Error::Start)?;
+                (link, ReplayProcess::absent(), Some((script, Arc::new(other))))
+            }
+            None => {
+                let (link, process) = Session::start_process(replayer)?;
+                (link, process, None)
+            }
+        };
+        #[cfg(not(feature = "fuzzing"))]
+        let (link, process) = Session::start_process(replayer)?;
         let interval = log_file.interval();
         let time = interval.start;
         let stop = Stop { reason: StopReason::Time, time, thread: 0, pc: 0, events: 0 };
@@ -189,13 +222,25 @@ impl Session {
             link,
             process,
             stop,
+            has_run: false,
             breakpoints: Vec::new(),
             tracking,
             start: None,
             read_ahead: ReadAhead::default(),
-            descriptions: Arc::default(),
+            budget: replayer.recording().budget().clone(),
+            descriptions: Arc::new(Descriptions::within(replayer.recording().budget())),
             stream: None,
+            #[cfg(feature = "fuzzing")]
+            script,
         })
+    }
+
+    fn start_process(replayer: &Replayer) -> Result<(Link, ReplayProcess), Error> {
+        let (mut link, socket) = Link::pair().map_err(Error::Start)?;
+        let process = ReplayProcess::start(replayer.engine(), replayer.warden(), socket)
+            .map_err(Error::Start)?;
+        link.belongs_to(process.watched());
+        Ok((link, process))
     }
 
     fn begin(&mut self, time: u64, from: u64, flags: u64) -> Result<(), Error> {
@@ -270,6 +315,7 @@ impl Session {
         while self.time() < target {
             let stretch_end = self.time().saturating_add(LONGEST_RUN).min(target);
             self.send(&Header::new(ask::RUN, [stretch_end, 0, 1]), &[])?;
+            let mut last = None;
             loop {
                 let (header, len) = self.answer_length()?;
                 if header.kind() != tell::SAMPLES {
@@ -277,10 +323,18 @@ impl Session {
                     break;
                 }
                 let (samples, rest) = self.link.payload(len).as_chunks::<SAMPLE_SIZE>();
-                if !rest.is_empty() {
-                    return Err(self.nonsense("a sample is cut off"));
+                let mut makes_sense = rest.is_empty();
+                for sample in samples.iter().map(Sample::parse) {
+                    // One for an instruction at most, so that there is an end to them.
+                    makes_sense &= last < Some(sample.time) && sample.time <= stretch_end;
+                    last = Some(sample.time);
+                    if makes_sense {
+                        visit(sample);
+                    }
                 }
-                samples.iter().map(Sample::parse).for_each(&mut visit);
+                if !makes_sense {
+                    return Err(self.nonsense("its samples make no sense"));
+                }
             }
             if self.stop.reason == StopReason::End {
                 break;
@@ -338,8 +392,12 @@ impl Session {
         Ok(())
     }
 
-    /// Makes a copy of the session, with its own process, at the same place.
+    /// Makes a copy of the session, with its own process, at the same place. Only before it has executed anything: what has
+    /// may be under the control of the recording, and is not given the right to multiply.
     pub fn fork(&mut self) -> Result<Session, Error> {
+        if self.has_run {
+            return Err(Error::HasRun);
+        }
         let (mut link, socket) = Link::pair().map_err(Error::Start)?;
         link.ask_for_senders(true).map_err(Error::Start)?;
         let sent = self.link.send_socket(&Header::new(ask::FORK, []), socket.as_fd());
@@ -352,6 +410,7 @@ impl Session {
         };
         let process = self.process.copied(pid).map_err(Error::Start)?;
         link.ask_for_senders(false).map_err(Error::Start)?;
+        link.belongs_to(process.watched());
         Ok(Session {
             log: self.log,
             interval: self.interval,
@@ -359,16 +418,21 @@ impl Session {
             link,
             process,
             stop: self.stop,
+            has_run: false,
             breakpoints: self.breakpoints.clone(),
             tracking: self.tracking,
             start: self.start.clone(),
             read_ahead: self.read_ahead.clone(),
+            budget: self.budget.clone(),
             descriptions: Arc::clone(&self.descriptions),
             stream: None,
+            #[cfg(feature = "fuzzing")]
+            script: None,
         })
     }
 
     pub(crate) fn send(&mut self, header: &Header, payload: &[u8]) -> Result<(), Error> {
+        self.has_run |= header.kind() == ask::RUN;
         self.link.send(header, payload).map_err(|broken| self.broken(broken))
     }
 

@@ -3,7 +3,7 @@
 //! The process marks and counts while it runs ([`retro_abi::replay::detail::SUMMARY`]); what has gathered is asked for at
 //! the end of the stretch. Only calls, returns and switches of threads come in the order of time.
 
-use retro_abi::replay::{Header, WRITTEN_SIZE, ask, detail, tell, transfer};
+use retro_abi::replay::{Header, MOST_BLOCKS, WRITTEN_SIZE, ask, detail, tell, transfer};
 
 use crate::session::Session;
 use crate::stream::Descriptions;
@@ -83,7 +83,7 @@ impl Session {
         let mut counts = Counts::default();
         let stop = self.run_in_stretches(until, |session, stretch_end| {
             session.send(&Header::new(ask::RUN, [stretch_end, bits]), &[])?;
-            session.await_stop_summarising(&mut counts, summary)
+            session.await_stop_summarising(stretch_end, &mut counts, summary)
         })?;
         self.take_counts(&mut counts)?;
         counts.tell(self.descriptions(), summary);
@@ -93,9 +93,14 @@ impl Session {
 
     fn await_stop_summarising(
         &mut self,
+        stretch_end: u64,
         counts: &mut Counts,
         summary: &mut impl Summary,
     ) -> Result<(), Error> {
+        // A word for each call, return and switch; the latter are in the log.
+        let words = (stretch_end - self.time()).saturating_add(self.log_file().length());
+        let allowed = words.saturating_mul(8);
+        let mut streamed = 0u64;
         loop {
             let (header, len) = self.answer_length()?;
             match header.kind() {
@@ -105,10 +110,14 @@ impl Session {
                         Ok(())
                     })?;
                 }
-                tell::COUNTS => counts.add(self.payload(len)),
+                tell::COUNTS => self.add_counts(counts, len)?,
                 tell::STREAM => {
                     let [_, offset, len, ..] = header.0;
                     self.read_stream(offset, len)?;
+                    streamed = streamed.saturating_add(len);
+                    if streamed > allowed {
+                        return Err(self.nonsense("it streams more than it can have executed"));
+                    }
                     self.send(&Header::new(ask::GO_ON, []), &[])?;
                     for word in self.streamed(len).as_chunks().0 {
                         summary.transfer(Transfer::read(u64::from_le_bytes(*word)));
@@ -124,11 +133,20 @@ impl Session {
         loop {
             let (header, len) = self.answer_length()?;
             match header.kind() {
-                tell::COUNTS => counts.add(self.payload(len)),
+                tell::COUNTS => self.add_counts(counts, len)?,
                 tell::DONE => return Ok(()),
                 kind => return Err(self.unexpected(kind)),
             }
         }
+    }
+
+    fn add_counts(&mut self, counts: &mut Counts, len: usize) -> Result<(), Error> {
+        counts.add(self.payload(len));
+        // A process counts each of its blocks, and tells when it begins anew with them.
+        if counts.0.len() > 2 * MOST_BLOCKS as usize {
+            return Err(self.nonsense("it counts more blocks than there can be"));
+        }
+        Ok(())
     }
 
     fn take_written(&mut self, summary: &mut impl Summary) -> Result<(), Error> {
@@ -200,7 +218,7 @@ impl Counts {
                 if left > 0 && !piece.is_empty() {
                     summary.executed(at, piece, left, start == 0);
                 }
-                at += piece.iter().map(|&len| u64::from(len)).sum::<u64>();
+                at = at.wrapping_add(piece.iter().map(|&len| u64::from(len)).sum());
                 start = end;
                 if let Some(&(_, taken)) = rest.next_if(|(next, _)| *next as usize == exit) {
                     left = left.saturating_sub(taken);

@@ -34,9 +34,9 @@ use crate::websocket;
 const HEAD_BYTES: usize = 64 << 10;
 
 /// What the page may load, and from where: its own files, and answers to its questions. Text of a guest that became markup
-/// by mistake could still not run anything.
+/// by mistake could still not run anything; and where the browser knows trusted types, no text can become markup.
 const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
-     frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+     frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'";
 
 /// A file of the web page, part of the program.
 #[derive(Clone, Copy, Debug)]

@@ -56,3 +56,4 @@ pub use questions::questions;
 pub use schema::{MethodDescription, schema_document};
 pub use server::{Address, Endpoint, Options, Server, Stopper};
 pub use service::{CallContext, MethodError, Service};
+pub use unix_socket::{SocketFile, listen as listen_privately};

@@ -25,13 +25,14 @@ const ATTEMPTS: usize = 8;
 
 /// A socket file of ours, removed when dropped.
 #[derive(Debug)]
-pub(crate) struct SocketFile {
+pub struct SocketFile {
     path: PathBuf,
     device: u64,
     inode: u64,
 }
 
 impl SocketFile {
+    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -48,8 +49,8 @@ impl Drop for SocketFile {
     }
 }
 
-/// Listens at the path.
-pub(crate) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), ServerError> {
+/// Listens at the path, for this user alone.
+pub fn listen(path: &Path) -> Result<(UnixListener, SocketFile), ServerError> {
     if path.as_os_str().as_bytes().len() > LONGEST_PATH {
         return Err(ServerError::SocketPathTooLong(path.to_owned()));
     }

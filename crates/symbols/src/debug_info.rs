@@ -25,7 +25,6 @@ mod split;
 mod units;
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -37,7 +36,7 @@ use gimli::{
 
 use object::Object as _;
 
-use crate::elf::{large_section, with_elf};
+use crate::elf::{ElfSource, large_section, with_elf};
 use crate::section_bytes::SectionBytes;
 use crate::types::KnownTypes;
 
@@ -78,10 +77,10 @@ impl DebugInfo {
     /// Reads the sections of a file that was found at `path`, for a program at another, and of the one that it shares
     /// with others. None if it has no debug information.
     pub(crate) fn load(
-        file: &File,
+        file: &ElfSource,
         path: &Path,
         program: &Path,
-        shared: Option<&File>,
+        shared: Option<&ElfSource>,
     ) -> Option<DebugInfo> {
         let mut dwarf = with_elf(file, |elf| {
             elf.section_by_name(SectionId::DebugInfo.name())?;
@@ -98,7 +97,7 @@ impl DebugInfo {
         Some(DebugInfo {
             main,
             supplementary,
-            split: SplitFiles::new(&[program, path]),
+            split: SplitFiles::new(&[program, path], file.budget()),
             ranges: OnceLock::new(),
             type_units: OnceLock::new(),
             names: OnceLock::new(),

@@ -61,7 +61,7 @@ mod variables;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use expression::{EvaluationError, Expression, ParseError};
-pub use files::FileState;
+pub use files::{FileState, Location};
 pub use lines::Source;
 pub use lookup::{FoundType, FunctionCode, LineCode, LineRange, NamedSymbol};
 pub use machine::{Machine, register};

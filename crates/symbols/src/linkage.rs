@@ -5,11 +5,12 @@
 
 use std::collections::HashMap;
 
+use gimli::Reader;
 use object::elf::{R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT, SHT_DYNSYM, SHT_RELA};
 use object::read::elf::{Rela, SectionHeader, Sym};
 use object::{LittleEndian, Object, ObjectSection};
 
-use crate::elf::{Elf, section, string_at};
+use crate::elf::{Elf, ElfSource, section, string_at};
 use crate::functions::{Functions, RawSymbol};
 
 /// Where linkers put stubs, and at multiples of what they begin there: behind its jump a stub may have what binds its
@@ -21,16 +22,18 @@ const JUMP: [u8; 2] = [0xff, 0x25];
 const JUMP_LENGTH: usize = 6;
 
 /// The stubs of a file.
-pub(crate) fn stubs(elf: &Elf) -> Functions {
+pub(crate) fn stubs(file: &ElfSource, elf: &Elf) -> Functions {
     let slots = slots(elf);
     if slots.is_empty() {
         return Functions::default();
     }
     let mut found = Vec::new();
     for (name, alignment) in SECTIONS {
-        let (Some(header), Some(code)) = (elf.section_by_name(name), section(elf, name)) else {
+        let (Some(header), Some(code)) = (elf.section_by_name(name), section(file, elf, name))
+        else {
             continue;
         };
+        let Ok(code) = code.to_slice() else { continue };
         find_stubs(&code, header.address(), alignment, &slots, &mut found);
     }
     Functions::new(found.iter().map(|(address, size, name): &(u64, u64, Vec<u8>)| RawSymbol {

@@ -3,7 +3,6 @@
 //! Programs begin with variables that are zero right behind the last bytes of their file, in the same page. Whoever loads a
 //! program clears them, and the kernel does so without a word in the log; what the file has there is something else.
 
-use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use object::LittleEndian;
 use object::elf::{PT_LOAD, ProgramHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 
-use crate::elf::{self, Elf};
+use crate::elf::{self, Elf, ElfSource};
 use crate::modules::Mapped;
 use crate::symbols::{Symbols, in_bounds};
 use crate::{files, lock};
@@ -26,7 +25,7 @@ const CLEARED_LIMIT: usize = 64;
 /// A mapped file that is still there.
 #[derive(Debug)]
 pub(crate) struct FileBytes {
-    file: File,
+    file: ElfSource,
     cleared: Vec<Cleared>,
 }
 
@@ -39,7 +38,7 @@ struct Cleared {
 }
 
 impl FileBytes {
-    fn new(file: File) -> FileBytes {
+    fn new(file: ElfSource) -> FileBytes {
         let cleared = elf::with_elf(&file, cleared_parts).unwrap_or_default();
         FileBytes { file, cleared }
     }
@@ -90,7 +89,9 @@ impl Symbols {
         let known = lock(&self.bytes).get(&piece.file).cloned();
         let bytes = known.unwrap_or_else(|| {
             let found = files::find(self.recording(), &piece.file).ok();
-            let bytes = found.map(|(_, file, _)| Arc::new(FileBytes::new(file)));
+            let budget = self.recording().budget();
+            let source = |file| ElfSource::new(file, budget);
+            let bytes = found.map(|(_, file, _)| Arc::new(FileBytes::new(source(file))));
             lock(&self.bytes).insert(Arc::clone(&piece.file), bytes.clone());
             bytes
         });

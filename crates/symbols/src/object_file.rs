@@ -2,7 +2,6 @@
 //!
 //! Segments and symbols are read at once; debug information and tables for unwinding when they are wanted.
 
-use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -15,7 +14,7 @@ use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 use object::{LittleEndian, SectionIndex};
 
 use crate::debug_info::DebugInfo;
-use crate::elf::{Elf, string_at, with_elf};
+use crate::elf::{Elf, ElfSource, string_at, with_elf};
 use crate::files::DebugFile;
 use crate::functions::{Functions, RawSymbol};
 use crate::lines::{Lines, Source};
@@ -53,10 +52,10 @@ pub struct ObjectFile {
     functions: Functions,
     /// Stubs through which functions of other files are called.
     stubs: Functions,
-    file: File,
+    file: ElfSource,
     debug: Option<DebugFile>,
     /// Debug information that several files share.
-    shared: Option<File>,
+    shared: Option<ElfSource>,
     debug_info: OnceLock<Option<Arc<DebugInfo>>>,
     lines: Lines,
     frame_table: OnceLock<FrameTable>,
@@ -70,12 +69,13 @@ impl ObjectFile {
     /// ELF.
     pub(crate) fn read(
         path: &Path,
-        file: File,
+        file: ElfSource,
         debug: Option<DebugFile>,
-        shared: Option<File>,
+        shared: Option<ElfSource>,
     ) -> Option<ObjectFile> {
-        let (segments, mut functions, stubs) =
-            with_elf(&file, |elf| (segments(elf), symbols(elf, SHT_SYMTAB), linkage::stubs(elf)))?;
+        let (segments, mut functions, stubs) = with_elf(&file, |elf| {
+            (segments(elf), symbols(elf, SHT_SYMTAB), linkage::stubs(&file, elf))
+        })?;
         if functions.is_empty()
             && let Some(debug) = &debug
         {
@@ -147,7 +147,7 @@ impl ObjectFile {
     }
 
     /// The file itself, then the one with its debug information.
-    fn files(&self) -> impl Iterator<Item = &File> {
+    fn files(&self) -> impl Iterator<Item = &ElfSource> {
         [Some(&self.file), self.debug.as_ref().map(|debug| &debug.file)].into_iter().flatten()
     }
 

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 
 use retro_abi::channel::Stream;
 use retro_abi::log::Event;
+use retro_recording::Copied;
 
-use crate::files::{self, FileState};
+use crate::files::{self, FileState, Location};
 use crate::modules::{MappedFile, inherited_from};
 use crate::symbols::Symbols;
 
@@ -21,11 +22,11 @@ pub struct RecordedFile {
     /// Its build id; empty if it has none.
     pub build_id: Vec<u8>,
     /// Where the very same file is now, or why it cannot be looked at.
-    pub location: Result<PathBuf, FileState>,
+    pub location: Result<Location, FileState>,
     /// Its separate debug information, if the recording has it with it.
-    pub debug: Option<PathBuf>,
+    pub debug: Option<Copied>,
     /// What that shares with others, if the recording has it with it.
-    pub shared_debug: Option<PathBuf>,
+    pub shared_debug: Option<Copied>,
 }
 
 impl Symbols {

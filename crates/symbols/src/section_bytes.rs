@@ -10,10 +10,14 @@ use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use gimli::{Error, LittleEndian, Reader, ReaderOffsetId};
 use memchr::memchr;
+use retro_recording::Share;
+
+use crate::elf::ElfSource;
+use crate::lock;
 
 /// Bytes that are read at once. Units are some ten thousand bytes, and of most only the header is wanted.
 const CHUNK: usize = 1 << 13;
@@ -26,6 +30,8 @@ struct Section {
     chunk: usize,
     /// What was read; empty if that failed.
     chunks: Box<[OnceLock<Box<[u8]>>]>,
+    /// The memory for what is there.
+    share: Mutex<Option<Share>>,
 }
 
 impl Section {
@@ -36,7 +42,11 @@ impl Section {
 
     fn read_chunk(&self, number: usize) -> Option<Box<[u8]>> {
         let start = number * self.chunk;
-        let mut bytes = vec![0; self.chunk.min(self.size - start)];
+        let length = self.chunk.min(self.size - start);
+        if let Some(share) = &mut *lock(&self.share) {
+            share.grow(length as u64).ok()?;
+        }
+        let mut bytes = vec![0; length];
         let (file, offset) = self.file.as_ref()?;
         file.read_exact_at(&mut bytes, offset + start as u64).ok()?;
         Some(bytes.into())
@@ -58,18 +68,27 @@ pub(crate) struct SectionBytes {
 
 impl SectionBytes {
     /// Of a section that lies in a file as it is, where the file has so many bytes.
-    pub(crate) fn in_file(file: &File, offset: u64, size: u64) -> Option<SectionBytes> {
+    pub(crate) fn in_file(file: &ElfSource, offset: u64, size: u64) -> Option<SectionBytes> {
+        let budget = file.budget();
         let (file, size) = (file.try_clone().ok()?, usize::try_from(size).ok()?);
-        let chunks = (0..size.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect();
-        let section = Section { file: Some((file, offset)), size, chunk: CHUNK, chunks };
+        let count = size.div_ceil(CHUNK);
+        let share = budget.take((count * size_of::<OnceLock<Box<[u8]>>>()) as u64).ok()?;
+        let chunks = (0..count).map(|_| OnceLock::new()).collect();
+        let share = Mutex::new(Some(share));
+        let section = Section { file: Some((file, offset)), size, chunk: CHUNK, chunks, share };
         Some(SectionBytes { section: Arc::new(section), start: 0, end: size })
     }
 
-    /// Of a section that was read.
-    pub(crate) fn whole(bytes: Vec<u8>) -> SectionBytes {
+    /// Of a section that was read, with the memory that it takes.
+    pub(crate) fn whole(bytes: Vec<u8>, share: Share) -> SectionBytes {
+        SectionBytes::of_bytes(bytes, Some(share))
+    }
+
+    fn of_bytes(bytes: Vec<u8>, share: Option<Share>) -> SectionBytes {
         let size = bytes.len();
         let chunks = Box::new([OnceLock::from(bytes.into_boxed_slice())]);
-        let section = Section { file: None, size, chunk: size.max(1), chunks };
+        let share = Mutex::new(share);
+        let section = Section { file: None, size, chunk: size.max(1), chunks, share };
         SectionBytes { section: Arc::new(section), start: 0, end: size }
     }
 
@@ -125,7 +144,7 @@ impl SectionBytes {
 
 impl Default for SectionBytes {
     fn default() -> SectionBytes {
-        SectionBytes::whole(Vec::new())
+        SectionBytes::of_bytes(Vec::new(), None)
     }
 }
 
@@ -251,11 +270,11 @@ mod tests {
     }
 
     /// The contents in a file, behind some other bytes.
-    fn file() -> File {
+    fn file() -> ElfSource {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[9; 7]).unwrap();
         file.write_all(&contents()).unwrap();
-        file
+        ElfSource::new(file, &retro_recording::Budget::new(u64::MAX))
     }
 
     #[track_caller]
@@ -283,7 +302,7 @@ mod tests {
     fn chunks_are_one_behind_the_other() {
         let size = contents().len() as u64;
         check(&SectionBytes::in_file(&file(), 7, size).unwrap());
-        check(&SectionBytes::whole(contents()));
+        check(&SectionBytes::of_bytes(contents(), None));
     }
 
     #[test]
@@ -302,7 +321,7 @@ mod tests {
 
     #[test]
     fn parts_have_bounds() {
-        let mut bytes = SectionBytes::whole(contents());
+        let mut bytes = SectionBytes::of_bytes(contents(), None);
         let mut first = bytes.split(10).unwrap();
         assert_eq!((first.len(), bytes.offset_from(&first)), (10, 10));
         assert!(first.skip(11).is_err());

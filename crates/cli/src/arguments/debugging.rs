@@ -23,15 +23,17 @@ run is over. `help retro` lists commands that gdb does not have: retro seek, ret
 
 const GDBSERVER_EXAMPLES: &str = "\
 Examples:
-  retro gdbserver --listen 127.0.0.1:7777   then, in gdb: target remote :7777
-  retro gdbserver gzip-3 --socket gdb.sock  only for this user; in gdb: target remote gdb.sock
+  retro gdbserver                           says what to tell gdb: target remote /tmp/retro-gdbserver-…/socket
+  retro gdbserver gzip-3 --socket gdb.sock  at a place of your choice; in gdb: target remote gdb.sock
+  retro gdbserver --listen 127.0.0.1:7777   for clients that need a port: target remote :7777
   gdb -ex 'target remote | retro gdbserver --stdio gzip-3'
 
 Any number of clients can debug at once, each with a view of its own. Executables and libraries are served as they were \
 recorded, so that gdb finds them with its usual setting, `set sysroot target:`.
 
-The protocol has no passwords and no encryption: who can reach the port can read the recording. From another machine, \
-forward the port or the socket with ssh rather than using --allow-remote.
+The protocol has no passwords and no encryption. Only you (and root) can open the socket; who can reach a port can read the \
+recording and the files that it names, and that is every user of this machine. From another machine, forward the socket or \
+the port with ssh rather than using --allow-remote.
 
 The recording is indexed first if it is not yet. SIGINT or SIGTERM stops the server.";
 
@@ -86,11 +88,11 @@ pub struct GdbServerOptions {
     #[command(flatten)]
     pub debugged: Debugged,
 
-    /// Listen on a TCP address; port 0 takes one that is free [default: 127.0.0.1:0]
+    /// Listen on a TCP address, which every user of this machine can reach; port 0 takes one that is free
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["socket", "stdio"])]
     pub listen: Option<SocketAddr>,
 
-    /// Listen on a socket file, which only this user can open
+    /// Listen on a socket file at this path, which only this user can open [default: a new one, in a directory of its own]
     #[arg(long, value_name = "PATH", conflicts_with = "stdio")]
     pub socket: Option<PathBuf>,
 

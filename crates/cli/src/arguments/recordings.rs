@@ -79,6 +79,11 @@ Examples:
   retro unpack bug-17.retro            as the recording bug-17
   retro unpack bug-17.retro -o here    into a new directory";
 
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  retro import ~/Downloads/bug-17      as the recording bug-17
+  retro import /media/usb/bug -o here  into a new directory";
+
 /// What a positional argument that names a recording says of itself.
 const WHICH: &str = "The recording: a path, or a name from `retro ls`; the latest if left out";
 
@@ -269,6 +274,19 @@ pub struct UnpackOptions {
     /// What `retro pack` made
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+
+    /// Directory for the recording, which must not exist yet; among the other recordings if left out
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
+/// Options of `retro import`.
+#[derive(Debug, Args)]
+#[command(after_help = IMPORT_EXAMPLES)]
+pub struct ImportOptions {
+    /// The directory that was sent
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
 
     /// Directory for the recording, which must not exist yet; among the other recordings if left out
     #[arg(short, long, value_name = "DIR")]

@@ -26,7 +26,7 @@ impl Opened {
     pub fn open(options: &Debugged) -> Result<Opened> {
         let recording = Arc::new(selection::open(options.recording.as_deref())?);
         let point = options.at.unwrap_or(TimePoint::End);
-        let last = last_result::read(recording.directory());
+        let last = last_result::read(&recording);
         let is_last = matches!(point, TimePoint::Last | TimePoint::Now);
         let log = match (options.process, last) {
             (Some(number), _) => which_process::named(&recording, number)?,

@@ -34,10 +34,10 @@ impl Sysroot {
         let path = Path::new(std::ffi::OsStr::from_bytes(&debuggee.program.path));
         tell_missing(&files, path);
         let is_in_place = |file: &RecordedFile| {
-            file.location.as_ref().map_or(!file.path.exists(), |location| *location == file.path)
+            file.location.as_ref().map_or(!file.path.exists(), |found| found.path() == file.path)
         };
         let program = files.iter().find(|file| file.path == path);
-        let program = program.and_then(|file| file.location.clone().ok());
+        let program = program.and_then(|file| Some(file.location.as_ref().ok()?.path()));
         if files.iter().all(is_in_place) {
             return Ok(Sysroot { root: "/".into(), debug: None, program });
         }
@@ -50,7 +50,7 @@ impl Sysroot {
             && let Some(Ok(location)) =
                 files.iter().find(|known| known.path == file).map(|known| &known.location)
         {
-            link(location, &below(&root, &name))
+            link(&location.path(), &below(&root, &name))
                 .with_context(|| format!("cannot link files in {}", place.display()))?;
         }
         let program = program.map(|_| below(&root, path));
@@ -76,10 +76,13 @@ fn link_all(files: &[RecordedFile], root: &Path, debug: &Path) -> std::io::Resul
     }
     for file in files {
         if let Ok(location) = &file.location {
-            link(location, &below(root, &file.path))?;
+            link(&location.path(), &below(root, &file.path))?;
         }
-        if let (Some(location), Some(path)) = (&file.debug, by_build_id(&file.build_id)) {
-            link(location, &debug.join(path))?;
+        if let (Some(copied), Some(path)) = (&file.debug, by_build_id(&file.build_id))
+            // gdb opens it by its path, and would follow a link.
+            && copied.open().is_ok()
+        {
+            link(&copied.path(), &debug.join(path))?;
         }
     }
     Ok(())

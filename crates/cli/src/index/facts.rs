@@ -1,9 +1,7 @@
 //! What is known of an index, as data.
 
-use std::path::Path;
-
-use retro_index::claim;
 use retro_index::coverage::Coverage;
+use retro_index::{Place, claim};
 use serde::Serialize;
 
 use crate::quantity;
@@ -39,8 +37,8 @@ pub struct FailureFacts {
 }
 
 impl IndexFacts {
-    /// Of the recording in a directory.
-    pub fn of(coverage: &Coverage, recording: &Path) -> IndexFacts {
+    /// Of an index at a place.
+    pub fn of(coverage: &Coverage, place: &Place) -> IndexFacts {
         let (all, done) = (coverage.instructions, coverage.indexed);
         let is_complete = coverage.complete == coverage.intervals;
         let percent = match all {
@@ -53,11 +51,11 @@ impl IndexFacts {
             interval: failure.job.interval.number,
             start: failure.job.interval.start,
             end: failure.job.interval.end,
-            reason: failure.reason.clone(),
+            reason: failure.cause.to_string(),
         });
         IndexFacts {
             complete: is_complete,
-            building: claim::is_claimed(recording),
+            building: claim::is_claimed(place),
             percent,
             intervals: coverage.intervals,
             indexed_intervals: coverage.complete,

@@ -14,12 +14,12 @@ use anyhow::Result;
 use nix::sys::prctl;
 use retro_index::build::{self, Options};
 use retro_index::claim::Claim;
-use retro_recording::{LOG_NAME, Recording, State};
+use retro_recording::{Directory, LOG_NAME, Recording, State};
 use retro_replayer::Replayer;
 
 use super::building::Building;
 use super::interrupt::Noting;
-use super::{Effort, explain, interrupt, missing};
+use super::{Effort, explain, interrupt, missing, place_of};
 use crate::arguments::IndexOptions;
 use crate::engine_file::EngineFile;
 
@@ -85,7 +85,7 @@ fn catch_up(
         return Ok(Progress::UpToDate);
     }
     if claim.is_none() {
-        *claim = Claim::take(replayer.recording().directory()).map_err(explain)?;
+        *claim = Claim::take(&place_of(replayer)?).map_err(explain)?;
     }
     let Some(claim) = claim else { return Ok(Progress::Behind) };
     let instructions = jobs.iter().map(|job| job.interval.instructions());
@@ -105,5 +105,5 @@ fn catch_up(
 }
 
 fn is_removed(directory: &Path) -> bool {
-    !directory.join(LOG_NAME).exists()
+    !Directory::open(directory).is_ok_and(|found| found.has(LOG_NAME))
 }

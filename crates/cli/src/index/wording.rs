@@ -4,7 +4,7 @@ use retro_index::build::Job;
 use retro_index::coverage::Failure;
 
 use super::facts::IndexFacts;
-use crate::{quantity, quoting};
+use crate::quantity;
 
 /// One line: how much is indexed, and what it takes.
 pub fn summary(facts: &IndexFacts, seconds: Option<f64>) -> String {
@@ -42,9 +42,6 @@ pub fn failure(failure: &Failure) -> String {
     let Job { log, interval } = failure.job;
     format!(
         "log {log}, interval {}, from time {} to {}, is not indexed: {}",
-        interval.number,
-        interval.start,
-        interval.end,
-        quoting::printable(failure.reason.as_bytes())
+        interval.number, interval.start, interval.end, failure.cause
     )
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use retro_abi::channel::Unrecorded;
 use retro_abi::log::Kind;
 use retro_abi::syscall_names;
+use retro_index::Place;
 use retro_index::coverage::Coverage;
 use retro_recording::{Counts, Recording, RunEnd, RunOutcome};
 use retro_replayer::Replayer;
@@ -101,9 +102,9 @@ pub struct KindFacts {
 
 impl Facts {
     /// Gathers what there is to know.
-    pub fn of(replayer: &Replayer) -> Facts {
+    pub fn of(replayer: &Replayer, index: &Place) -> Result<Facts, retro_index::Error> {
         let recording = replayer.recording();
-        let coverage = Coverage::of(replayer, &retro_index::directory(recording.directory()));
+        let coverage = Coverage::of(replayer, index)?;
         let (head, end) = (recording.head(), recording.end());
         let (processes, counts) = processes::gather(recording);
         let (exit_status, signal) = match end.map(|end| end.outcome) {
@@ -113,7 +114,7 @@ impl Facts {
         };
         let instructions = selection::instructions_of(recording);
         let lossy = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
-        Facts {
+        Ok(Facts {
             name: selection::name_of(recording.directory()),
             path: lossy(recording.directory().as_os_str()),
             id: head.id.iter().map(|byte| format!("{byte:02x}")).collect(),
@@ -154,12 +155,12 @@ impl Facts {
             intervals: counts.intervals,
             log: LogFacts::of(recording, &counts, instructions),
             bytes: selection::size_of(recording.directory()),
-            index: IndexFacts::of(&coverage, recording.directory()),
+            index: IndexFacts::of(&coverage, index),
             syscalls: by_name(&counts.syscalls, syscall_name),
             signals: by_name(&counts.signals, wording::signal),
             processes,
             damage: recording.damage().map(ToString::to_string),
-        }
+        })
     }
 }
 

@@ -46,7 +46,7 @@ pub fn goto(options: &GotoOptions) -> Result<Completeness> {
                 event.fields(),
                 event.text().as_deref(),
             )?;
-            last_result::write(question.run.recording().directory(), moment);
+            last_result::write(question.run.recording(), moment);
         }
         Goto::Found(None) => bail!("there is no such moment: {}", printable(text.as_bytes())),
         Goto::All(matches) => list(&mut question, options, matches)?,

@@ -12,7 +12,7 @@ use crate::quantity::grouped;
 pub fn land(question: &mut Question, moment: Moment, thread: Option<u32>) -> Result<()> {
     show_with(question, moment, thread, Map::new(), None)?;
     question.output.flush()?;
-    last_result::write(question.run.recording().directory(), moment);
+    last_result::write(question.run.recording(), moment);
     Ok(())
 }
 

@@ -1,57 +1,66 @@
 //! Where the last command that led somewhere has led to: what `--at last` stands for.
 //!
-//! One line of text in the directory of the index, the log and the time. Whoever cannot write there, since the recording is
-//! somebody else's, has no last result.
+//! One line of text in the directory of the index, the log and the time.
 
-use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-
+use retro_index::Place;
 use retro_query::Moment;
+use retro_recording::Recording;
 
 use crate::message::notify;
 
-fn path(recording: &Path) -> PathBuf {
-    retro_index::directory(recording).join("last-result")
-}
+const NAME: &str = "last-result";
+
+/// More than two numbers take.
+const LENGTH_LIMIT: u64 = 100;
 
 /// The last result, if there is one.
-pub fn read(recording: &Path) -> Option<Moment> {
-    let text = fs::read_to_string(path(recording)).ok()?;
-    let (log, time) = text.trim_end().split_once(' ')?;
-    Some(Moment { log: log.parse().ok()?, time: time.parse().ok()? })
+pub fn read(recording: &Recording) -> Option<Moment> {
+    read_at(&Place::of(recording).ok()?)
 }
 
 /// Remembers a result.
-pub fn write(recording: &Path, moment: Moment) {
-    let path = path(recording);
-    // Whoever reads at the same time finds the old one or the new one, whole.
-    let written = (path.parent().ok_or(std::io::ErrorKind::NotFound.into()))
-        .and_then(tempfile::NamedTempFile::new_in)
-        .and_then(|mut file| {
-            writeln!(file, "{} {}", moment.log, moment.time)?;
-            Ok(file.persist(&path)?)
-        });
+pub fn write(recording: &Recording, moment: Moment) {
+    let written = Place::of(recording).and_then(|place| write_at(&place, moment));
     if let Err(error) = written {
         notify(&format!("`--at last` will not lead here: {error}"));
     }
 }
 
+fn read_at(place: &Place) -> Option<Moment> {
+    let text = place.existing().ok()??.read(NAME, LENGTH_LIMIT).ok()?;
+    let (log, time) = std::str::from_utf8(&text).ok()?.trim_end().split_once(' ')?;
+    Some(Moment { log: log.parse().ok()?, time: time.parse().ok()? })
+}
+
+fn write_at(place: &Place, moment: Moment) -> Result<(), retro_index::Error> {
+    let index = place.made()?;
+    let text = format!("{} {}\n", moment.log, moment.time);
+    index.replace(NAME, text.as_bytes(), false).map_err(|source| retro_index::Error::Io {
+        action: "write",
+        path: index.path_of(NAME),
+        source,
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use retro_recording::Directory;
+
     use super::*;
 
     #[test]
     fn a_result_is_found_again_and_nonsense_is_none() {
         let recording = tempfile::tempdir().unwrap();
-        assert_eq!(read(recording.path()), None);
-        fs::create_dir(retro_index::directory(recording.path())).unwrap();
+        let place = Place::beside(&Directory::open(recording.path()).unwrap()).unwrap();
+        assert_eq!(read_at(&place), None);
         let moment = Moment { log: 3, time: 12_345 };
-        write(recording.path(), moment);
-        assert_eq!(read(recording.path()), Some(moment));
+        write_at(&place, moment).unwrap();
+        assert_eq!(read_at(&place), Some(moment));
         for nonsense in ["", "3", "3 x", "-1 5", "3 5 7"] {
-            fs::write(path(recording.path()), nonsense).unwrap();
-            assert_eq!(read(recording.path()), None, "{nonsense:?}");
+            fs::write(place.path().join(NAME), nonsense).unwrap();
+            assert_eq!(read_at(&place), None, "{nonsense:?}");
         }
     }
 }

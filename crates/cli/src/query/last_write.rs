@@ -31,7 +31,7 @@ pub fn last_write(options: &LastWriteOptions) -> Result<Completeness> {
     let moment = question.at(time);
     show(&mut question, options, &watched, &change, thread, time)?;
     question.output.flush()?;
-    last_result::write(question.run.recording().directory(), moment);
+    last_result::write(question.run.recording(), moment);
     Ok(Completeness::Whole)
 }
 

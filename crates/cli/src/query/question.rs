@@ -5,12 +5,14 @@ use std::sync::Arc;
 use anyhow::{Error, Result, anyhow};
 use retro_query::language::{Clock, TimePoint};
 use retro_query::{Cancel, Moment, Options, Process, Run, State, ThreadStack};
+use retro_recording::budget::MEMORY_VARIABLE;
 use retro_symbols::SourceFiles;
 use serde_json::Value;
 
 use super::{last_result, which_process};
 use crate::arguments::{Subject, View};
 use crate::engine_file::EngineFile;
+use crate::message::notify;
 use crate::output::Output;
 use crate::quoting::printable;
 use crate::style::Style;
@@ -43,7 +45,7 @@ impl Question {
     /// About a moment, or another one if none is named. A last result that there is not stands for `None`.
     pub fn about(subject: &Subject, otherwise: TimePoint) -> Result<Question> {
         let recording = Arc::new(selection::open(subject.recording.as_deref())?);
-        let last = last_result::read(recording.directory());
+        let last = last_result::read(&recording);
         let point = subject.at.unwrap_or(otherwise);
         let is_last = matches!(point, TimePoint::Last | TimePoint::Now);
         let log = match (subject.process, last) {
@@ -115,6 +117,17 @@ impl Question {
     /// Nobody stops a command's search but by stopping the command.
     pub fn cancel(&self) -> Cancel {
         Cancel::new()
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        if self.run.recording().budget().has_refused() {
+            notify(&format!(
+                "something was left out of this answer because it takes too much memory, maybe names or lines \
+                 ({MEMORY_VARIABLE}=8G allows more)"
+            ));
+        }
     }
 }
 

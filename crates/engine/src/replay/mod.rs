@@ -17,6 +17,7 @@
 mod apply;
 mod code;
 mod dialogue;
+pub mod guard;
 mod log;
 pub mod memory;
 mod samples;

@@ -1,5 +1,6 @@
 //! The socket to the owner: messages with descriptors, and copies of this process.
 
+use super::sandbox;
 use crate::lock::Lock;
 use crate::sys::{self, Errno, Result};
 use core::ptr;
@@ -7,7 +8,7 @@ use linux_raw_sys::general as c;
 use retro_abi::replay::{HEADER_SIZE, Header, MAX_PAYLOAD};
 
 /// The socket.
-const SOCKET: u64 = 0;
+const SOCKET: u64 = sandbox::SOCKET as u64;
 
 /// Linux's `struct iovec`.
 #[repr(C)]
@@ -173,7 +174,7 @@ fn send_now(header: Header, payload: &[u8]) {
 /// Makes a copy of this process that is a child of the owner, too. The copy talks over `socket`; the process id is what
 /// both learn, the copy as 0.
 pub fn fork(socket: i32) -> Result<u64> {
-    let flags = (c::CLONE_PARENT | c::SIGCHLD) as u64;
+    let flags = sandbox::COPY as u64;
     // SAFETY: there is one thread only, and the copy goes on with copies of all its memory.
     let copy = sys::check(unsafe { sys::syscall(c::__NR_clone, [flags, 0, 0, 0, 0, 0]) })?;
     if copy == 0 {

@@ -1,8 +1,8 @@
 //! Storing which words are read, for those who want to know.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 
+use retro_recording::Directory;
 use retro_replayer::{AccessKind, Detail, Item, Replayer};
 
 use super::{Job, Watch};
@@ -15,13 +15,13 @@ use crate::windows::WindowTable;
 pub(super) fn store_reads(
     replayer: &Replayer,
     job: Job,
-    directory: &Path,
+    directory: &Directory,
     manifest: &Manifest,
     watch: &impl Watch,
     replay: impl Fn(retro_replayer::Error) -> Error + Copy,
 ) -> Result<u64, Error> {
-    let table = WindowTable::open(&directory.join("windows"), manifest.window_table, 0)?;
-    let mut reads = SetTreeWriter::create(&directory.join("reads"), SetKind::Plain)?;
+    let table = WindowTable::open(&directory.named("windows"), manifest.window_table, 0)?;
+    let mut reads = SetTreeWriter::create(&directory.named("reads"), SetKind::Plain)?;
     let mut session = replayer.session(job.log, job.interval.number).map_err(replay)?;
     for window in 0..table.len() {
         if watch.is_cancelled() {

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
+use retro_recording::Budget;
 use retro_replayer::{Replayer, Session, Snapshot, StopReason};
 
 use super::window::WindowData;
@@ -23,7 +24,7 @@ pub(super) fn summarise(
     watch: &impl Watch,
     kept: &mut Option<Session>,
 ) -> Result<Manifest, Error> {
-    let replay = |source| Error::Replay { log: job.log, source: Box::new(source) };
+    let replay = |source| Error::replay(job.log, source);
     let start = writers.resume_at()?;
     let size = writers.manifest.window_size.max(1);
     let mut session = match kept.take() {
@@ -43,7 +44,9 @@ pub(super) fn summarise(
     let running = session.thread();
     thread::scope(|scope| {
         let storing = scope.spawn(move || writers.store_all(receiver, &give_back, running));
-        let told = tell_windows(&mut session, start.is_none(), size, &sender, &spares, watch);
+        let budget = replayer.recording().budget();
+        let channels = (&sender, &spares);
+        let told = tell_windows(&mut session, start.is_none(), size, channels, budget, watch);
         drop(sender);
         let stored = match storing.join() {
             Ok(stored) => stored,
@@ -67,15 +70,15 @@ fn tell_windows(
     session: &mut Session,
     is_first: bool,
     size: u64,
-    sender: &SyncSender<WindowData>,
-    spares: &Receiver<WindowData>,
+    (sender, spares): (&SyncSender<WindowData>, &Receiver<WindowData>),
+    budget: &Budget,
     watch: &impl Watch,
 ) -> Result<ControlFlow<()>, retro_replayer::Error> {
     let end = session.interval().end;
     let mut last = Snapshot::take(session, None)?;
     if is_first {
         // What the log has at the very start has happened already.
-        let mut data = WindowData::begin(None, session.time());
+        let mut data = WindowData::begin(None, session.time(), budget);
         session.summarise(session.time(), &mut data)?;
         data.next = Some(last.clone());
         if sender.send(data).is_err() {
@@ -83,7 +86,7 @@ fn tell_windows(
         }
     }
     loop {
-        let mut data = WindowData::begin(spares.try_recv().ok(), session.time());
+        let mut data = WindowData::begin(spares.try_recv().ok(), session.time(), budget);
         let until = session.time().saturating_add(size).min(end);
         let stop = session.summarise(until, &mut data)?;
         let is_over = stop.time >= end || stop.reason == StopReason::End;

@@ -1,10 +1,10 @@
 //! Storing what the log tells besides memory: system calls, signals, mappings, threads.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use retro_abi::channel::Stream;
 use retro_abi::log::Event;
+use retro_recording::Directory;
 use retro_replayer::Replayer;
 
 use super::Job;
@@ -18,17 +18,17 @@ use crate::windows::WindowTable;
 pub(super) fn store_rows(
     replayer: &Replayer,
     job: Job,
-    directory: &Path,
+    directory: &Directory,
     manifest: &Manifest,
 ) -> Result<(u64, u64), Error> {
-    let table = WindowTable::open(&directory.join("windows"), manifest.window_table, 0)?;
-    let mut rows = RowWriter::create(&directory.join("rows"))?;
-    let mut kinds = SetTreeWriter::create(&directory.join("row-kinds"), SetKind::Counted)?;
+    let table = WindowTable::open(&directory.named("windows"), manifest.window_table, 0)?;
+    let mut rows = RowWriter::create(&directory.named("rows"))?;
+    let mut kinds = SetTreeWriter::create(&directory.named("row-kinds"), SetKind::Counted)?;
     let mut gathered: Vec<TimedRow> = Vec::new();
+    let mut share = replayer.recording().budget().share();
     // The first interval of a log has rows before it is said to begin: what the program was loaded as.
     let intervals = replayer.intervals(job.log);
-    let intervals =
-        intervals.map_err(|source| Error::Replay { log: job.log, source: Box::new(source) })?;
+    let intervals = intervals.map_err(|source| Error::replay(job.log, source))?;
     let mut begun = intervals.first().is_some_and(|first| first.number == job.interval.number);
     let (mut window, mut thread) = (0u32, 0u32);
     let mut flush = |gathered: &mut Vec<TimedRow>| -> Result<(), Error> {
@@ -64,9 +64,16 @@ pub(super) fn store_rows(
             if let Err(error) = flush(&mut gathered) {
                 return ControlFlow::Break(Some(error));
             }
+            share.clear();
             window += 1;
         }
-        gathered.extend(Row::of(event).map(|row| TimedRow { time, thread, row }));
+        if let Some(row) = Row::of(event) {
+            // Vectors grow by doubling. What the log has for one window is kept until it is stored.
+            if let Err(over) = share.grow(2 * size_of::<TimedRow>() as u64) {
+                return ControlFlow::Break(Some(Error::Memory(over)));
+            }
+            gathered.push(TimedRow { time, thread, row });
+        }
         ControlFlow::Continue(())
     };
     let start = job.interval.start;
@@ -84,7 +91,7 @@ pub(super) fn store_rows(
         kinds.sync()?;
     }
     debug_assert_eq!(
-        RowTable::open(&directory.join("rows"), committed.0).map_or(0, |rows| rows.windows()),
+        RowTable::open(&directory.named("rows"), committed.0).map_or(0, |rows| rows.windows()),
         table.len()
     );
     Ok(committed)

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use retro_recording::{Budget, Share};
 use retro_replayer::{PAGE_SIZE, Snapshot, Summary, Transfer, WrittenPage};
 
 use crate::call_tree::CallOrReturn;
@@ -23,6 +24,8 @@ pub(super) struct WindowData {
     pub(super) instructions: u64,
     /// The time at its start.
     pub(super) time: u64,
+    /// The memory for what a process can tell any number of times.
+    share: Option<Share>,
 }
 
 /// What happens to whole pages.
@@ -49,7 +52,7 @@ pub(super) struct Written {
 
 impl WindowData {
     /// A window that begins at a time, in the memory of one that was stored: what is there need not be found again.
-    pub(super) fn begin(spare: Option<WindowData>, time: u64) -> WindowData {
+    pub(super) fn begin(spare: Option<WindowData>, time: u64, budget: &Budget) -> WindowData {
         let mut data = spare.unwrap_or_default();
         data.next = None;
         data.executed.clear();
@@ -58,7 +61,12 @@ impl WindowData {
         data.replaced.clear();
         data.calls.clear();
         data.switches.clear();
-        WindowData { instructions: 0, time, ..data }
+        WindowData { instructions: 0, time, share: Some(budget.share()), ..data }
+    }
+
+    fn grow(&mut self, bytes: usize) -> Result<(), retro_replayer::Error> {
+        // Vectors grow by doubling.
+        self.share.as_mut().map_or(Ok(()), |share| Ok(share.grow(2 * bytes as u64)?))
     }
 }
 
@@ -80,16 +88,19 @@ impl Summary for WindowData {
     }
 
     fn cleared(&mut self, start: u64, end: u64) -> Result<(), retro_replayer::Error> {
+        self.grow(size_of::<Replaced>())?;
         self.replaced.push(Replaced::Cleared { start, end });
         Ok(())
     }
 
     fn moved(&mut self, from: u64, to: u64, len: u64) -> Result<(), retro_replayer::Error> {
+        self.grow(size_of::<Replaced>())?;
         self.replaced.push(Replaced::Moved { from, to, len });
         Ok(())
     }
 
     fn written(&mut self, page: WrittenPage<'_>) -> Result<(), retro_replayer::Error> {
+        self.grow(size_of::<Written>())?;
         self.written.push(Written {
             address: page.address,
             bytes: *page.bytes,

@@ -1,10 +1,10 @@
 //! Storing what windows tell, in all files of a volume.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
+use retro_recording::Directory;
 use retro_replayer::PAGE_SIZE;
 
 use super::known::Known;
@@ -22,7 +22,7 @@ const COMMIT_EVERY: Duration = Duration::from_secs(5);
 
 /// All files of a volume.
 pub(super) struct Writers {
-    directory: PathBuf,
+    directory: Directory,
     pub(super) manifest: Manifest,
     windows: WindowWriter,
     pages: PageVersionsWriter,
@@ -36,33 +36,33 @@ pub(super) struct Writers {
 }
 
 impl Writers {
-    pub(super) fn open(directory: &Path, manifest: Manifest) -> Result<Writers, Error> {
-        let path = |name: &str| directory.join(name);
+    pub(super) fn open(directory: &Directory, manifest: Manifest) -> Result<Writers, Error> {
+        let file = |name: &str| directory.named(name);
         let columns = Columns::default();
         let (known, first) = (Known::default(), None);
         if manifest.windows == 0 {
             return Ok(Writers {
-                directory: directory.to_owned(),
+                directory: directory.clone(),
                 manifest,
-                windows: WindowWriter::create(&path("windows"))?,
+                windows: WindowWriter::create(&file("windows"))?,
                 pages: PageVersionsWriter::create(directory)?,
-                words: SetTreeWriter::create(&path("words"), SetKind::Plain)?,
-                code: SetTreeWriter::create(&path("code"), SetKind::Counted)?,
-                pieces: PieceWriter::create(&path("pieces"))?,
-                calls: CallTreeWriter::create(&path("calls"), columns)?,
+                words: SetTreeWriter::create(&file("words"), SetKind::Plain)?,
+                code: SetTreeWriter::create(&file("code"), SetKind::Counted)?,
+                pieces: PieceWriter::create(&file("pieces"))?,
+                calls: CallTreeWriter::create(&file("calls"), columns)?,
                 known,
                 first,
             });
         }
         let writers = Writers {
-            directory: directory.to_owned(),
+            directory: directory.clone(),
             manifest,
-            windows: WindowWriter::resume(&path("windows"), manifest.window_table)?,
+            windows: WindowWriter::resume(&file("windows"), manifest.window_table)?,
             pages: PageVersionsWriter::resume(directory, manifest.pages)?,
-            words: SetTreeWriter::resume(&path("words"), SetKind::Plain, manifest.words)?,
-            code: SetTreeWriter::resume(&path("code"), SetKind::Counted, manifest.code)?,
-            pieces: PieceWriter::resume(&path("pieces"), manifest.pieces)?,
-            calls: CallTreeWriter::reopen(&path("calls"), manifest.calls, columns)?,
+            words: SetTreeWriter::resume(&file("words"), SetKind::Plain, manifest.words)?,
+            code: SetTreeWriter::resume(&file("code"), SetKind::Counted, manifest.code)?,
+            pieces: PieceWriter::resume(&file("pieces"), manifest.pieces)?,
+            calls: CallTreeWriter::reopen(&file("calls"), manifest.calls, columns)?,
             known,
             first,
         };
@@ -76,7 +76,7 @@ impl Writers {
             return Ok(None);
         }
         let table =
-            WindowTable::open(&self.directory.join("windows"), self.manifest.window_table, 0)?;
+            WindowTable::open(&self.directory.named("windows"), self.manifest.window_table, 0)?;
         let snapshot = table.snapshot(window)?.ok_or(Error::NoWindow(window))?;
         let pages = PageVersions::open(&self.directory, self.manifest.pages, 16 << 20)?;
         Ok(Some(volume::start(snapshot, &Arc::new(pages), window)))
@@ -116,6 +116,8 @@ impl Writers {
         mut data: WindowData,
         running: &mut u32,
     ) -> Result<Option<WindowData>, Error> {
+        // How much a window takes is decided by the recording, and need not have an end. It becomes several times smaller.
+        self.directory.check_room((data.written.len() * size_of::<Written>() / 4) as u64)?;
         let is_start = self.windows.count() == 0;
         // Version 0 is of the start, which is no window.
         let version = if is_start { 0 } else { self.manifest.windows + 1 };

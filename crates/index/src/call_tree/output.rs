@@ -1,9 +1,10 @@
 //! Where frames of call trees are written to.
 
 use std::fmt;
-use std::path::Path;
 
 use super::{Kind, TAG};
+use retro_recording::NamedFile;
+
 use crate::frames::packing::Packer;
 use crate::frames::{FrameError, FrameWriter};
 
@@ -14,12 +15,12 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn create(path: &Path) -> Result<Output, FrameError> {
-        Ok(Output { frames: FrameWriter::create(path, TAG)?, packer: Packer::new() })
+    pub(super) fn create(place: &NamedFile) -> Result<Output, FrameError> {
+        Ok(Output { frames: FrameWriter::create(place, TAG)?, packer: Packer::new() })
     }
 
-    pub(super) fn reopen(path: &Path, committed: u64) -> Result<Output, FrameError> {
-        Ok(Output { frames: FrameWriter::reopen(path, TAG, committed)?, packer: Packer::new() })
+    pub(super) fn reopen(place: &NamedFile, committed: u64) -> Result<Output, FrameError> {
+        Ok(Output { frames: FrameWriter::reopen(place, TAG, committed)?, packer: Packer::new() })
     }
 
     pub(super) fn append(&mut self, kind: Kind, bytes: &[u8]) -> Result<u64, FrameError> {

@@ -1,6 +1,5 @@
 //! Opening call trees, and the cache that all questions share.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::callees::Callees;
@@ -9,6 +8,8 @@ use super::node::{self, Entry};
 use super::page::Page;
 use super::summary::Summary;
 use super::{Columns, Directory, Error, Kind, PAGE, TAG, ThreadCalls};
+use retro_recording::NamedFile;
+
 use crate::frames::fields::{BadField, Fields};
 use crate::frames::generations::Generations;
 use crate::frames::{FrameError, FrameFile};
@@ -25,13 +26,17 @@ pub struct CallTree {
 
 impl CallTree {
     /// Opens the part of a file that was complete when it had a length.
-    pub fn open(path: &Path, committed: u64) -> Result<CallTree, Error> {
-        CallTree::open_with_cache(path, committed, DEFAULT_CACHE)
+    pub fn open(place: &NamedFile, committed: u64) -> Result<CallTree, Error> {
+        CallTree::open_with_cache(place, committed, DEFAULT_CACHE)
     }
 
     /// Opens a file, with about so many bytes of it to be kept in memory.
-    pub fn open_with_cache(path: &Path, committed: u64, cache: usize) -> Result<CallTree, Error> {
-        let file = FrameFile::open(path, TAG, committed)?;
+    pub fn open_with_cache(
+        place: &NamedFile,
+        committed: u64,
+        cache: usize,
+    ) -> Result<CallTree, Error> {
+        let file = FrameFile::open(place, TAG, committed)?;
         let directory = Directory::load(&file)?;
         Ok(CallTree {
             directory,

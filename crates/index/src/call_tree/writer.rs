@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::path::Path;
 
 use super::callees::Callee;
 use super::head::Head;
@@ -12,6 +11,8 @@ use super::page::Mark;
 use super::parentheses::Run;
 use super::state_chain::{self, StateChain};
 use super::{Columns, Directory, Error};
+use retro_recording::NamedFile;
+
 use crate::frames::FrameError;
 
 /// Threads that are kept in memory from one commit to the next though nothing happened in them.
@@ -44,15 +45,19 @@ struct ThreadWriter {
 
 impl CallTreeWriter {
     /// Begins a file. One that exists gives way.
-    pub fn create(path: &Path, columns: Columns) -> Result<CallTreeWriter, Error> {
+    pub fn create(place: &NamedFile, columns: Columns) -> Result<CallTreeWriter, Error> {
         let directory = Directory::new(columns);
-        Ok(CallTreeWriter::on(Output::create(path)?, directory))
+        Ok(CallTreeWriter::on(Output::create(place)?, directory))
     }
 
     /// Goes on with a file from the length that [`CallTreeWriter::commit`] told, with the columns that it was begun
     /// with.
-    pub fn reopen(path: &Path, committed: u64, columns: Columns) -> Result<CallTreeWriter, Error> {
-        let mut output = Output::reopen(path, committed)?;
+    pub fn reopen(
+        place: &NamedFile,
+        committed: u64,
+        columns: Columns,
+    ) -> Result<CallTreeWriter, Error> {
+        let mut output = Output::reopen(place, committed)?;
         let mut directory = Directory::load(output.frames.written()?)?;
         if directory.is_empty() {
             directory.columns = columns;

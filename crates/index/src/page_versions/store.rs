@@ -1,13 +1,14 @@
 //! Reading versions.
 
 use std::ops::Range;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use retro_recording::Directory;
 
 use super::batch::Batch;
 use super::writer::BATCH;
 use super::{
-    Committed, KNOWN_SIZE, PAGE_SIZE, PageVersionsError, STEPS, TAG, changed_path, contents_path,
+    Committed, KNOWN_SIZE, PAGE_SIZE, PageVersionsError, STEPS, TAG, changed_file, contents_file,
     page_number,
 };
 use crate::frames::fields::{BadField, Fields, put_number};
@@ -51,14 +52,14 @@ pub struct PageVersions {
 impl PageVersions {
     /// Opens files as of a commit. What was read is kept in memory up to so many bytes.
     pub fn open(
-        directory: &Path,
+        directory: &Directory,
         committed: Committed,
         cache_bytes: usize,
     ) -> Result<PageVersions, PageVersionsError> {
-        let contents = FrameFile::open(&contents_path(directory), TAG, committed.contents)?;
+        let contents = FrameFile::open(&contents_file(directory), TAG, committed.contents)?;
         let (_, windows, batches) = load_batches(&contents)?;
-        let (path, kind) = (changed_path(directory), SetKind::Plain);
-        let changed = SetTree::open(&path, kind, committed.changed, cache_bytes / 4)?;
+        let (file, kind) = (changed_file(directory), SetKind::Plain);
+        let changed = SetTree::open(&file, kind, committed.changed, cache_bytes / 4)?;
         if changed.windows() != windows {
             return Err(PageVersionsError::Inconsistent);
         }

@@ -1,12 +1,12 @@
 //! Taking versions in, window by window.
 
-use std::path::Path;
+use retro_recording::Directory;
 
 use super::batch::{BatchBuilder, Known, NewVersion, Predecessor};
 use super::store::{BatchEntry, load_batches, put_batch};
 use super::{
-    CHECKPOINT, Committed, KNOWN_SIZE, PAGE_SIZE, PageVersionsError, TAG, WHOLE, changed_path,
-    contents_path, page_number,
+    CHECKPOINT, Committed, KNOWN_SIZE, PAGE_SIZE, PageVersionsError, TAG, WHOLE, changed_file,
+    contents_file, page_number,
 };
 use crate::frames::FrameWriter;
 use crate::frames::generations::Generations;
@@ -80,22 +80,22 @@ pub struct PageVersionsWriter {
 
 impl PageVersionsWriter {
     /// Begins files in a directory.
-    pub fn create(directory: &Path) -> Result<PageVersionsWriter, PageVersionsError> {
-        let contents = FrameWriter::create(&contents_path(directory), TAG)?;
-        let changed = SetTreeWriter::create(&changed_path(directory), SetKind::Plain)?;
+    pub fn create(directory: &Directory) -> Result<PageVersionsWriter, PageVersionsError> {
+        let contents = FrameWriter::create(&contents_file(directory), TAG)?;
+        let changed = SetTreeWriter::create(&changed_file(directory), SetKind::Plain)?;
         Ok(PageVersionsWriter::on(contents, Ledger::default(), changed, BatchEntry::default()))
     }
 
     /// Goes on from a commit.
     pub fn resume(
-        directory: &Path,
+        directory: &Directory,
         committed: Committed,
     ) -> Result<PageVersionsWriter, PageVersionsError> {
-        let path = contents_path(directory);
-        let mut contents = FrameWriter::reopen(&path, TAG, committed.contents)?;
+        let file = contents_file(directory);
+        let mut contents = FrameWriter::reopen(&file, TAG, committed.contents)?;
         let (ledger, windows, batches) = load_batches(contents.written()?)?;
-        let path = changed_path(directory);
-        let changed = SetTreeWriter::resume(&path, SetKind::Plain, committed.changed)?;
+        let file = changed_file(directory);
+        let changed = SetTreeWriter::resume(&file, SetKind::Plain, committed.changed)?;
         if changed.windows() != windows {
             return Err(PageVersionsError::Inconsistent);
         }

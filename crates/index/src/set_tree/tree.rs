@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::leaf::Entries;
 use super::node::{Directory, LeafSummary};
 use super::{FANOUT, LEVELS, NodeId, SetKind, SetTreeError};
+use retro_recording::NamedFile;
+
 use crate::frames::fields::{BadField, Fields, put_number};
 use crate::frames::generations::Generations;
 use crate::frames::ledger::Ledger;
@@ -34,12 +35,12 @@ enum Cached {
 impl SetTree {
     /// Opens a tree as of a commit. What was read is kept in memory up to so many bytes.
     pub fn open(
-        path: &Path,
+        place: &NamedFile,
         kind: SetKind,
         committed: u64,
         cache_bytes: usize,
     ) -> Result<SetTree, SetTreeError> {
-        let file = FrameFile::open(path, kind.tag(), committed)?;
+        let file = FrameFile::open(place, kind.tag(), committed)?;
         let (_, windows, nodes) = load_nodes(&file)?;
         let tops = tops(windows, &nodes);
         let tops = tops.ok_or_else(|| file.damaged(file.length(), "a node is missing"))?;

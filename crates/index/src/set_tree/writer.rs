@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use super::leaf::{Entries, LeafEncoder};
@@ -10,6 +9,8 @@ use super::merge::{Merger, Piece};
 use super::node::{Directory, NodeWriter};
 use super::tree::{load_nodes, put_node};
 use super::{COUNT_LIMIT, FANOUT, KEY_LIMIT, LEVELS, NodeId, SetKind, SetTreeError, children};
+use retro_recording::NamedFile;
+
 use crate::frames::ledger::Ledger;
 use crate::frames::{FrameError, FrameFile, FrameWriter};
 
@@ -29,18 +30,18 @@ pub struct SetTreeWriter {
 
 impl SetTreeWriter {
     /// Begins a tree in a new file.
-    pub fn create(path: &Path, kind: SetKind) -> Result<SetTreeWriter, SetTreeError> {
-        let file = FrameWriter::create(path, kind.tag())?;
+    pub fn create(place: &NamedFile, kind: SetKind) -> Result<SetTreeWriter, SetTreeError> {
+        let file = FrameWriter::create(place, kind.tag())?;
         Ok(SetTreeWriter::on(file, kind, Ledger::default(), 0, HashMap::new()))
     }
 
     /// Goes on with a tree as of a commit.
     pub fn resume(
-        path: &Path,
+        place: &NamedFile,
         kind: SetKind,
         committed: u64,
     ) -> Result<SetTreeWriter, SetTreeError> {
-        let mut file = FrameWriter::reopen(path, kind.tag(), committed)?;
+        let mut file = FrameWriter::reopen(place, kind.tag(), committed)?;
         let (ledger, windows, nodes) = load_nodes(file.written()?)?;
         let mut writer = SetTreeWriter::on(file, kind, ledger, windows, nodes);
         writer.read_group()?;

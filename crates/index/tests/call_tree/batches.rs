@@ -1,11 +1,11 @@
 //! Many events at once give the same file as one after the other.
 
 use std::fs;
-use std::path::Path;
 
 use proptest::prelude::*;
 use retro_index::call_tree::matching::REACH;
 use retro_index::call_tree::{CallOrReturn, CallTreeWriter, Columns, PAGE};
+use retro_recording::NamedFile;
 use tempfile::tempdir;
 
 use crate::runs::{Chance, Deed, Happening, SHAPES, interleaved, messy, orderly, write};
@@ -53,20 +53,20 @@ fn write_in_batches(writer: &mut CallTreeWriter, run: &[Happening]) {
 
 /// The file that a run gives, with a commit in the middle.
 fn file(
-    path: &Path,
+    named: &NamedFile,
     columns: Columns,
     run: &[Happening],
     write: impl Fn(&mut CallTreeWriter, &[Happening]),
 ) -> Vec<u8> {
     let middle = run.partition_point(|happening| happening.window < run[run.len() / 2].window);
-    let mut writer = CallTreeWriter::create(path, columns).unwrap();
+    let mut writer = CallTreeWriter::create(named, columns).unwrap();
     for half in [&run[..middle], &run[middle..]] {
         write(&mut writer, half);
         writer.end_window().unwrap();
         writer.commit().unwrap();
     }
     drop(writer);
-    fs::read(path).unwrap()
+    fs::read(named.path()).unwrap()
 }
 
 /// A thread that is orderly for a while, then leaves frames, changes stacks, and has frames of all sizes.
@@ -118,10 +118,10 @@ proptest! {
         in_batches(&mut run, chance);
         let place = tempdir().unwrap();
         let columns = Columns { callees };
-        let single = file(&place.path().join("single"), columns, &run, |writer, run| {
+        let single = file(&NamedFile::at(&place.path().join("single")).unwrap(), columns, &run, |writer, run| {
             write(writer, run).unwrap()
         });
-        let batched = file(&place.path().join("batched"), columns, &run, write_in_batches);
+        let batched = file(&NamedFile::at(&place.path().join("batched")).unwrap(), columns, &run, write_in_batches);
         prop_assert!(single == batched);
     }
 }
@@ -129,8 +129,11 @@ proptest! {
 #[test]
 fn no_events_change_nothing() {
     let place = tempdir().unwrap();
-    let mut writer =
-        CallTreeWriter::create(&place.path().join("calls"), Columns::default()).unwrap();
+    let mut writer = CallTreeWriter::create(
+        &NamedFile::at(&place.path().join("calls")).unwrap(),
+        Columns::default(),
+    )
+    .unwrap();
     writer.append(1, 10, &[]).unwrap();
     // Not in the middle of a window.
     writer.commit().unwrap();

@@ -1,11 +1,11 @@
 //! Builds that were cut short, and files that are not what was written.
 
 use std::fs;
-use std::path::Path;
 
 use proptest::prelude::*;
 use retro_index::call_tree::{CallTree, CallTreeWriter, Columns, Error, PAGE, ThreadCalls};
 use retro_index::frames::HEAD_SIZE;
+use retro_recording::NamedFile;
 use tempfile::tempdir;
 
 use crate::oracle::Oracle;
@@ -29,9 +29,9 @@ proptest! {
         let chance = &mut Chance::new(seed);
         let run = mixed_run(chance);
         let place = tempdir().unwrap();
-        let path = place.path().join("calls");
+        let named = NamedFile::at(&place.path().join("calls")).unwrap();
         let columns = Columns { callees };
-        let mut writer = CallTreeWriter::create(&path, columns).unwrap();
+        let mut writer = CallTreeWriter::create(&named, columns).unwrap();
         let mut committed = HEAD_SIZE;
         let last = run.last().map_or(0, |last| last.window);
         while writer.windows() <= last {
@@ -41,7 +41,7 @@ proptest! {
             if chance.below(8) == 0 {
                 write(&mut writer, &run[start..start + chance.below((end - start) as u64) as usize]).unwrap();
                 drop(writer);
-                writer = CallTreeWriter::reopen(&path, committed, columns).unwrap();
+                writer = CallTreeWriter::reopen(&named, committed, columns).unwrap();
                 continue;
             }
             write(&mut writer, &run[start..end]).unwrap();
@@ -51,7 +51,7 @@ proptest! {
             }
         }
         let committed = writer.commit().unwrap();
-        let tree = CallTree::open(&path, committed).unwrap();
+        let tree = CallTree::open(&named, committed).unwrap();
         for thread in 0..4 {
             Oracle::new(&run, thread).check(&tree, 20, chance)?;
         }
@@ -63,8 +63,8 @@ proptest! {
         let chance = &mut Chance::new(seed);
         let run = mixed_run(chance);
         let place = tempdir().unwrap();
-        let path = place.path().join("calls");
-        let mut writer = CallTreeWriter::create(&path, Columns::default()).unwrap();
+        let named = NamedFile::at(&place.path().join("calls")).unwrap();
+        let mut writer = CallTreeWriter::create(&named, Columns::default()).unwrap();
         let middle = run.partition_point(|happening| happening.window < run[run.len() / 2].window);
         write(&mut writer, &run[..middle]).unwrap();
         writer.end_window().unwrap();
@@ -72,7 +72,7 @@ proptest! {
         write(&mut writer, &run[middle..]).unwrap();
         writer.end_window().unwrap();
         writer.commit().unwrap();
-        let tree = CallTree::open(&path, committed).unwrap();
+        let tree = CallTree::open(&named, committed).unwrap();
         for thread in 0..3 {
             Oracle::new(&run[..middle], thread).check(&tree, 10, chance)?;
         }
@@ -82,29 +82,29 @@ proptest! {
 #[test]
 fn other_columns_are_refused() {
     let place = tempdir().unwrap();
-    let path = place.path().join("calls");
-    let mut writer = CallTreeWriter::create(&path, Columns::default()).unwrap();
+    let named = NamedFile::at(&place.path().join("calls")).unwrap();
+    let mut writer = CallTreeWriter::create(&named, Columns::default()).unwrap();
     writer.end_window().unwrap();
     let committed = writer.commit().unwrap();
-    let reopened = CallTreeWriter::reopen(&path, committed, Columns { callees: true });
+    let reopened = CallTreeWriter::reopen(&named, committed, Columns { callees: true });
     assert!(matches!(reopened, Err(Error::OtherColumns)));
 }
 
 #[test]
 fn a_file_without_commits_is_empty() {
     let place = tempdir().unwrap();
-    let path = place.path().join("calls");
-    drop(CallTreeWriter::create(&path, Columns::default()).unwrap());
-    let tree = CallTree::open(&path, HEAD_SIZE).unwrap();
+    let named = NamedFile::at(&place.path().join("calls")).unwrap();
+    drop(CallTreeWriter::create(&named, Columns::default()).unwrap());
+    let tree = CallTree::open(&named, HEAD_SIZE).unwrap();
     assert_eq!((tree.windows(), tree.threads().count()), (0, 0));
     assert!(tree.thread(1).unwrap().is_none());
-    CallTreeWriter::reopen(&path, HEAD_SIZE, Columns { callees: true }).unwrap();
+    CallTreeWriter::reopen(&named, HEAD_SIZE, Columns { callees: true }).unwrap();
 }
 
 /// A small file with nodes, and its committed length.
-fn small_file(path: &Path) -> u64 {
+fn small_file(named: &NamedFile) -> u64 {
     let chance = &mut Chance::new(8);
-    let mut writer = CallTreeWriter::create(path, Columns { callees: true }).unwrap();
+    let mut writer = CallTreeWriter::create(named, Columns { callees: true }).unwrap();
     let threads = [
         (0, messy(3000, chance)),
         (1, orderly(Shape::Flat, 66 * PAGE as u64 + 77, chance)),
@@ -117,8 +117,8 @@ fn small_file(path: &Path) -> u64 {
 }
 
 /// Asks everything, and does not care for the answers.
-fn ask_all(path: &Path, committed: u64, chance: &mut Chance) -> Result<(), Error> {
-    let tree = CallTree::open(path, committed)?;
+fn ask_all(named: &NamedFile, committed: u64, chance: &mut Chance) -> Result<(), Error> {
+    let tree = CallTree::open(named, committed)?;
     let threads: Vec<u32> = tree.threads().take(10).collect();
     for thread in threads {
         if let Ok(Some(calls)) = tree.thread(thread) {
@@ -160,9 +160,9 @@ fn ask(calls: &ThreadCalls, position: u64, chance: &mut Chance) {
 #[test]
 fn flipped_bytes_are_harmless() {
     let place = tempdir().unwrap();
-    let path = place.path().join("calls");
-    let committed = small_file(&path);
-    let good = fs::read(&path).unwrap();
+    let named = NamedFile::at(&place.path().join("calls")).unwrap();
+    let committed = small_file(&named);
+    let good = fs::read(named.path()).unwrap();
     let chance = &mut Chance::new(9);
     for _ in 0..300 {
         let mut bad = good.clone();
@@ -172,9 +172,9 @@ fn flipped_bytes_are_harmless() {
             committed - 1 - chance.below(3000)
         };
         bad[place as usize] ^= 1 << chance.below(8);
-        fs::write(&path, &bad).unwrap();
-        let _ = ask_all(&path, committed, chance);
-        let _ = CallTreeWriter::reopen(&path, committed, Columns { callees: true }).map(
+        fs::write(named.path(), &bad).unwrap();
+        let _ = ask_all(&named, committed, chance);
+        let _ = CallTreeWriter::reopen(&named, committed, Columns { callees: true }).map(
             |mut writer| {
                 let _ = writer.call(1, u64::MAX, 0x1000, 0);
             },
@@ -185,16 +185,16 @@ fn flipped_bytes_are_harmless() {
 #[test]
 fn torn_files_are_refused() {
     let place = tempdir().unwrap();
-    let path = place.path().join("calls");
-    let committed = small_file(&path);
-    let good = fs::read(&path).unwrap();
+    let named = NamedFile::at(&place.path().join("calls")).unwrap();
+    let committed = small_file(&named);
+    let good = fs::read(named.path()).unwrap();
     let chance = &mut Chance::new(10);
     for _ in 0..100 {
         let length = chance.below(committed);
-        fs::write(&path, &good[..length as usize]).unwrap();
-        assert!(ask_all(&path, committed, chance).is_err());
+        fs::write(named.path(), &good[..length as usize]).unwrap();
+        assert!(ask_all(&named, committed, chance).is_err());
         // A length that was never committed.
-        let _ = ask_all(&path, length, chance);
+        let _ = ask_all(&named, length, chance);
     }
 }
 
@@ -202,9 +202,9 @@ fn torn_files_are_refused() {
 #[test]
 fn nonsense_is_harmless() {
     let place = tempdir().unwrap();
-    let path = place.path().join("calls");
-    let committed = small_file(&path);
-    let good = fs::read(&path).unwrap();
+    let named = NamedFile::at(&place.path().join("calls")).unwrap();
+    let committed = small_file(&named);
+    let good = fs::read(named.path()).unwrap();
     let frames = frames_of(&good);
     assert!(frames.len() > 70);
     let chance = &mut Chance::new(11);
@@ -226,9 +226,9 @@ fn nonsense_is_harmless() {
                 sign(&mut bad, start, length);
             }
         }
-        fs::write(&path, &bad).unwrap();
-        let _ = ask_all(&path, committed, chance);
-        if let Ok(mut writer) = CallTreeWriter::reopen(&path, committed, Columns { callees: true })
+        fs::write(named.path(), &bad).unwrap();
+        let _ = ask_all(&named, committed, chance);
+        if let Ok(mut writer) = CallTreeWriter::reopen(&named, committed, Columns { callees: true })
         {
             let _ = writer.call(1, u64::MAX, 0x1000, 0);
             let _ = writer.end_window();

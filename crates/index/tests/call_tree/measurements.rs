@@ -1,10 +1,10 @@
 //! How large call trees are and how long questions take. Not part of a normal test run:
 //! `cargo test --release -p retro-index --test call_tree -- --ignored --nocapture`.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use retro_index::call_tree::{CallOrReturn, CallTree, CallTreeWriter, Columns, Error, ThreadCalls};
+use retro_recording::NamedFile;
 use tempfile::tempdir;
 
 use crate::runs::Chance;
@@ -27,8 +27,8 @@ struct Guest {
 }
 
 impl Guest {
-    fn new(path: &Path, callees: bool, limit: u64) -> Guest {
-        let writer = CallTreeWriter::create(path, Columns { callees }).unwrap();
+    fn new(named: &NamedFile, callees: bool, limit: u64) -> Guest {
+        let writer = CallTreeWriter::create(named, Columns { callees }).unwrap();
         let (chance, slots) = (Chance::new(1), vec![0x7fff_0000_0000]);
         let (events, took) = (Vec::new(), Duration::ZERO);
         Guest { writer, chance, time: 0, slots, events, took, callees, written: 0, limit }
@@ -137,13 +137,13 @@ fn measure() {
         println!("{name}: callees take {:.3} bits per call", with_callees - plain);
     }
     let place = tempdir().unwrap();
-    let path = place.path().join("calls");
-    let mut guest = Guest::new(&path, true, 50_000_000);
+    let named = NamedFile::at(&place.path().join("calls")).unwrap();
+    let mut guest = Guest::new(&named, true, 50_000_000);
     while !guest.is_done() {
         guest.interpret(0, 0);
     }
     let committed = guest.end_window(guest.time);
-    measure_questions(&path, committed);
+    measure_questions(&named, committed);
 }
 
 /// Two hundred functions with equal chances, and nothing that repeats itself.
@@ -159,7 +159,8 @@ fn random(guest: &mut Guest) {
 /// Bits per call.
 fn measure_size(name: &str, work: Work, callees: bool, limit: u64) -> f64 {
     let place = tempdir().unwrap();
-    let mut guest = Guest::new(&place.path().join("calls"), callees, limit);
+    let mut guest =
+        Guest::new(&NamedFile::at(&place.path().join("calls")).unwrap(), callees, limit);
     let start = Instant::now();
     work(&mut guest);
     let committed = guest.end_window(guest.time);
@@ -179,9 +180,9 @@ fn measure_size(name: &str, work: Work, callees: bool, limit: u64) -> f64 {
 /// A question about a position.
 type Question = fn(&ThreadCalls, u64) -> Result<(), Error>;
 
-fn measure_questions(path: &Path, committed: u64) {
+fn measure_questions(named: &NamedFile, committed: u64) {
     let start = Instant::now();
-    let tree = CallTree::open(path, committed).unwrap();
+    let tree = CallTree::open(named, committed).unwrap();
     let calls = tree.thread(1).unwrap().unwrap();
     println!("{} parentheses in {committed} bytes, opened in {:?}", calls.len(), start.elapsed());
     let questions: [(&str, Question); 12] = [

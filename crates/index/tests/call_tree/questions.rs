@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use retro_index::call_tree::{CallTree, CallTreeWriter, Columns, PAGE};
+use retro_recording::NamedFile;
 use tempfile::tempdir;
 
 use crate::oracle::Oracle;
@@ -16,8 +17,8 @@ fn check(
     chance: &mut Chance,
 ) -> Result<(), TestCaseError> {
     let place = tempdir().unwrap();
-    let path = place.path().join("calls");
-    let mut writer = CallTreeWriter::create(&path, columns).unwrap();
+    let named = NamedFile::at(&place.path().join("calls")).unwrap();
+    let mut writer = CallTreeWriter::create(&named, columns).unwrap();
     for piece in run.chunk_by(|one, next| one.window == next.window) {
         write(&mut writer, piece).unwrap();
         writer.end_window().unwrap();
@@ -26,7 +27,7 @@ fn check(
         }
     }
     let committed = writer.commit().unwrap();
-    let tree = CallTree::open_with_cache(&path, committed, 200_000).unwrap();
+    let tree = CallTree::open_with_cache(&named, committed, 200_000).unwrap();
     prop_assert_eq!(tree.windows(), run.last().map_or(0, |last| last.window + 1));
     prop_assert_eq!(tree.columns(), columns);
     for thread in 0..4 {
@@ -114,11 +115,11 @@ fn many_ask_at_once() {
     let chance = &mut Chance::new(7);
     let run = one_thread(orderly(Shape::Wandering, 5 * PAGE as u64, chance), 10_000, chance);
     let place = tempdir().unwrap();
-    let path = place.path().join("calls");
-    let mut writer = CallTreeWriter::create(&path, Columns::default()).unwrap();
+    let named = NamedFile::at(&place.path().join("calls")).unwrap();
+    let mut writer = CallTreeWriter::create(&named, Columns::default()).unwrap();
     write(&mut writer, &run).unwrap();
     writer.end_window().unwrap();
-    let tree = CallTree::open_with_cache(&path, writer.commit().unwrap(), 10_000).unwrap();
+    let tree = CallTree::open_with_cache(&named, writer.commit().unwrap(), 10_000).unwrap();
     let oracle = Oracle::new(&run, 1);
     std::thread::scope(|scope| {
         for seed in 0..8 {
@@ -132,8 +133,8 @@ fn many_ask_at_once() {
 fn many_threads_are_not_all_kept_in_memory() {
     let chance = &mut Chance::new(6);
     let place = tempdir().unwrap();
-    let path = place.path().join("calls");
-    let mut writer = CallTreeWriter::create(&path, Columns { callees: true }).unwrap();
+    let named = NamedFile::at(&place.path().join("calls")).unwrap();
+    let mut writer = CallTreeWriter::create(&named, Columns { callees: true }).unwrap();
     let deeds = orderly(Shape::Wandering, 60, chance);
     let mut run = Vec::new();
     for (window, deeds) in deeds.chunks(20).enumerate() {
@@ -153,7 +154,7 @@ fn many_threads_are_not_all_kept_in_memory() {
         writer.commit().unwrap();
     }
     let committed = writer.commit().unwrap();
-    let tree = CallTree::open(&path, committed).unwrap();
+    let tree = CallTree::open(&named, committed).unwrap();
     assert!(tree.threads().eq(0..1000));
     for thread in [0, 500, 999] {
         let oracle = Oracle::new(&run, thread);
@@ -165,8 +166,11 @@ fn many_threads_are_not_all_kept_in_memory() {
 #[test]
 fn times_and_windows_are_in_order() {
     let place = tempdir().unwrap();
-    let mut writer =
-        CallTreeWriter::create(&place.path().join("calls"), Columns::default()).unwrap();
+    let mut writer = CallTreeWriter::create(
+        &NamedFile::at(&place.path().join("calls")).unwrap(),
+        Columns::default(),
+    )
+    .unwrap();
     writer.call(1, 10, 0x1000, 0).unwrap();
     assert!(writer.returned(1, 9, 0x1000).unwrap_err().to_string().contains("time 9"));
     assert!(writer.commit().unwrap_err().to_string().contains("window 0"));

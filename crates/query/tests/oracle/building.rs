@@ -113,7 +113,7 @@ fn reads_are_those_of_the_oracle_whenever_they_are_built() {
     for first in [windows_of(WINDOW), with_reads] {
         recorded.discard_index();
         recorded.build(&first).unwrap();
-        assert!(build::jobs(&recorded.replayer, &recorded.index(), &first).unwrap().is_empty());
+        assert!(build::jobs(&recorded.replayer, &recorded.place(), &first).unwrap().is_empty());
         recorded.build(&with_reads).unwrap();
         let run = recorded.open();
         for oracle in oracles.values() {

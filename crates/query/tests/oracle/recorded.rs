@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use retro_engine_image::ENGINE_IMAGE;
+use retro_index::Place;
 use retro_index::build::{self, Unwatched, Watch};
 use retro_query::{Options, Run};
 use retro_recording::Recording;
@@ -56,9 +57,14 @@ impl Recorded {
         Recorded { replayer: Replayer::open(recording, engine()), directory, _scratch: None }
     }
 
-    /// Where its index is.
+    /// The directory of its index.
     pub fn index(&self) -> PathBuf {
-        retro_index::directory(&self.directory)
+        self.place().path()
+    }
+
+    /// Where its index is.
+    pub fn place(&self) -> Place {
+        Place::of(self.replayer.recording()).unwrap()
     }
 
     /// Builds what is missing of the index.
@@ -72,9 +78,9 @@ impl Recorded {
         options: &build::Options,
         watch: &impl Watch,
     ) -> Result<(), retro_index::Error> {
-        let mut jobs = build::jobs(&self.replayer, &self.index(), options)?;
+        let mut jobs = build::jobs(&self.replayer, &self.place(), options)?;
         jobs.retain(|job| job.interval.start < MOST);
-        build::build(&self.replayer, &self.index(), &jobs, options, watch)
+        build::build(&self.replayer, &self.place().made()?, &jobs, options, watch)
     }
 
     /// Throws the index away.

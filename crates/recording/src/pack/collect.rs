@@ -1,7 +1,7 @@
 //! Which files go into a pack: those that the run mapped, if they still are what they were, and their debug
 //! information.
 //!
-//! A recording that was unpacked itself has its files with it, and only those are taken: what lies on this
+//! A recording that was received has its files with it, and only those are taken: what lies on this
 //! machine under the same names are other files, and nothing that a stranger's recording names may end up in
 //! a pack.
 
@@ -18,7 +18,7 @@ use retro_abi::log::Event;
 use super::LeftOut;
 use super::debug_info::{ElfIdentity, find_debug, find_shared, open_regular};
 use crate::catalogue::{Role, StoredFile};
-use crate::{LOG_NAME, Recording};
+use crate::{Copied, LOG_NAME, Recording};
 
 /// More files than any program maps; it bounds what a hostile recording makes this crate remember.
 const FILES_LIMIT: usize = 1 << 16;
@@ -36,6 +36,8 @@ struct MappedFile {
 pub(super) struct Source {
     /// Where it is read from.
     pub(super) path: PathBuf,
+    /// The recording's own copy, if it is that.
+    pub(super) copied: Option<Copied>,
     pub(super) size: u64,
     /// When it was changed last, to notice a change while it is read.
     pub(super) modified: (i64, i64),
@@ -57,14 +59,20 @@ pub(super) fn collect(recording: &Recording, debug_roots: &[PathBuf]) -> Collect
     let mut collection = Collection::default();
     if let Some(catalogue) = recording.catalogue() {
         for file in &catalogue.files {
-            if let Err(reason) = collection.keep(&catalogue.path_of(file), file) {
+            if let Err(reason) = collection.keep(catalogue.copy(file), file) {
                 collection.leave_out(&file.path, reason);
             }
         }
         return collection;
     }
     let mapped = collection.find_mapped(recording);
+    let is_ours = recording.is_ours();
     for file in mapped {
+        if !is_ours {
+            let reason = "the recording was received without it".to_string();
+            collection.leave_out(&file.path, reason);
+            continue;
+        }
         if let Err(reason) = collection.take(&file, debug_roots) {
             collection.leave_out(&file.path, reason);
         }
@@ -170,7 +178,7 @@ impl Collection {
         role: Role,
         owner: Option<u32>,
     ) -> Result<u32, String> {
-        let (number, size) = self.add_source(path, file)?;
+        let (number, size) = self.add_source(path, file, None)?;
         self.entries.push(StoredFile {
             number,
             role,
@@ -184,8 +192,9 @@ impl Collection {
 
     /// Keeps an entry of a recording that was unpacked, with its numbers changed to those of this pack. Files
     /// come before what belongs to them, as they were added.
-    fn keep(&mut self, copy: &Path, entry: &StoredFile) -> Result<(), String> {
-        let file = open_regular(copy).map_err(|error| error.to_string())?;
+    fn keep(&mut self, copied: Copied, entry: &StoredFile) -> Result<(), String> {
+        let file = copied.open().map_err(|error| error.to_string())?;
+        let copy = copied.path();
         let owner = match entry.owner {
             None => None,
             Some(owner) => {
@@ -194,7 +203,7 @@ impl Collection {
                 Some(*number.ok_or("the file it belongs to is missing")?)
             }
         };
-        let (number, size) = self.add_source(copy, &file)?;
+        let (number, size) = self.add_source(&copy, &file, Some(copied))?;
         if size != entry.size {
             return Err("its copy has another size than it had".to_string());
         }
@@ -202,7 +211,12 @@ impl Collection {
         Ok(())
     }
 
-    fn add_source(&mut self, path: &Path, file: &File) -> Result<(u32, u64), String> {
+    fn add_source(
+        &mut self,
+        path: &Path,
+        file: &File,
+        copied: Option<Copied>,
+    ) -> Result<(u32, u64), String> {
         let metadata = file.metadata().map_err(|error| error.to_string())?;
         let size = metadata.len();
         if let Some(&number) = self.numbers.get(path) {
@@ -210,7 +224,7 @@ impl Collection {
         }
         let number = self.sources.len() as u32;
         let modified = (metadata.mtime(), metadata.mtime_nsec());
-        self.sources.push(Source { path: path.to_path_buf(), size, modified });
+        self.sources.push(Source { path: path.to_path_buf(), copied, size, modified });
         self.numbers.insert(path.to_path_buf(), number);
         Ok((number, size))
     }

@@ -126,8 +126,8 @@ fn checksum_of(mut file: File) -> io::Result<u32> {
     }
 }
 
-/// More than the headers, notes and symbol tables of anything real.
-const READ_LIMIT: u64 = 1 << 30;
+/// More than the headers and notes of anything real.
+const READ_LIMIT: u64 = 64 << 20;
 
 /// A file of which only so much can be read: tables of a damaged file may overlap, and each is read anew.
 struct Budget {

@@ -20,6 +20,7 @@ use debug_info::{DEBUG_ROOT, open_regular};
 pub use unpack::unpack;
 
 use crate::catalogue::{self, Role};
+use crate::reader::open_log;
 use crate::{Error, LOG_NAME, Recording};
 
 /// What a pack holds, and what it lacks.
@@ -108,7 +109,7 @@ fn write_pack(
     let failed = |error| Error::io("write", path)(error);
     let mut writer = PackWriter::begin(BufWriter::new(output), &header).map_err(failed)?;
 
-    let log = open_regular(&log_path).map_err(Error::io("open", &log_path))?;
+    let log = open_log(recording.root())?;
     let member = Member { kind: MemberKind::Log, length: recording.log_bytes() };
     writer.member(&member).map_err(failed)?;
     copy(log, &log_path, member.length, &mut writer, path)?;
@@ -153,7 +154,11 @@ fn copy(
 }
 
 fn open_unchanged(source: &Source) -> Result<File, Error> {
-    let file = open_regular(&source.path).map_err(Error::io("open", &source.path))?;
+    let opened = match &source.copied {
+        Some(copied) => copied.open(),
+        None => open_regular(&source.path),
+    };
+    let file = opened.map_err(Error::io("open", &source.path))?;
     check_source(source, &file)?;
     Ok(file)
 }

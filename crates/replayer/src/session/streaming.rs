@@ -68,7 +68,9 @@ impl Session {
         let file = Arc::clone(&self.log_file);
         let events = file.chunks_between(self.time(), until.min(self.interval.end))?;
         let bits = (detail | Detail::BLOCKS).bits();
-        let mut merger = Merger::new(events.events(), self.time(), self.thread(), visit)?;
+        let times = self.time()..until.min(self.interval.end);
+        let share = self.budget.share();
+        let mut merger = Merger::new(events.events(), times, self.thread(), share, visit)?;
         self.prepare_stream()?;
         let stop = self.run_in_stretches(until, |session, stretch_end| {
             session.send(&Header::new(ask::RUN, [stretch_end, bits]), &[])?;
@@ -161,6 +163,11 @@ impl Session {
         let file = memfd_create(c"retro-stream", MFdFlags::MFD_CLOEXEC).map_err(io::Error::from);
         let file = File::from(file.map_err(Error::Start)?);
         file.set_len(STREAM_FILE_SIZE as u64).map_err(Error::Start)?;
+        #[cfg(feature = "fuzzing")]
+        if let Some((script, _)) = &self.script {
+            let bytes = &script.stream[..script.stream.len().min(STREAM_FILE_SIZE)];
+            file.write_all_at(bytes, 0).map_err(Error::Start)?;
+        }
         let sent =
             self.link.send_file(&Header::new(ask::STREAM_FILE, [STREAM_FILE_SIZE as u64]), &file);
         sent.map_err(|broken| self.broken(broken))?;

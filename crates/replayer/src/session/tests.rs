@@ -41,12 +41,16 @@ fn session_with(behave: impl FnOnce(&Fake) + Send + 'static) -> (Session, JoinHa
         link,
         process: ReplayProcess::absent(),
         stop: Stop { reason: StopReason::Time, time: START, thread: 5, pc: 1, events: 0 },
+        has_run: false,
         breakpoints: Vec::new(),
         tracking: Tracking::Off,
         start: None,
         read_ahead: Default::default(),
+        budget: Budget::new(u64::MAX),
         descriptions: Arc::default(),
         stream: None,
+        #[cfg(feature = "fuzzing")]
+        script: None,
     };
     (session, fake)
 }

@@ -1,6 +1,7 @@
 //! What a process has said about its blocks before it executes them.
 
 use retro_abi::replay::{self, Header, MOST_BLOCKS, NUMBER_BITS, RECORD_GRAIN};
+use retro_recording::{Budget, Share};
 
 use super::Ending;
 use super::access::KnownAccess;
@@ -33,13 +34,24 @@ pub(crate) struct Descriptions {
     lengths: Vec<u8>,
     /// How often numbers have begun anew.
     pub(super) generation: u64,
+    /// The memory that they take, if there is a limit.
+    share: Option<Share>,
 }
 
 impl Descriptions {
+    /// None, and so much memory for some.
+    pub(crate) fn within(budget: &Budget) -> Descriptions {
+        Descriptions { share: Some(budget.share()), ..Descriptions::default() }
+    }
+
     pub(super) fn clear(&mut self) {
         self.known.clear();
         self.accesses.clear();
         self.lengths.clear();
+        // What was allocated once stays; it counts again when it is used again.
+        if let Some(share) = &mut self.share {
+            share.clear();
+        }
     }
 
     /// Takes in one of the descriptions of others, and gives it the next number.
@@ -66,7 +78,7 @@ impl Descriptions {
         let (accesses, lengths) = payload.split_at(split.ok_or("a block lacks its instructions")?);
         let (chunks, rest) = accesses.as_chunks::<{ replay::Access::SIZE }>();
         let code_len: u64 = lengths.iter().map(|&len| u64::from(len)).sum();
-        let next = pc.wrapping_add(code_len);
+        let next = pc.checked_add(code_len).ok_or("a block lies beyond all memory")?;
         let ending = Ending::from_number(ending).ok_or("a block ends in an unknown way")?;
         if number == 0 {
             self.clear();
@@ -80,6 +92,12 @@ impl Descriptions {
             && (1..=u64::from(u8::MAX)).contains(&instructions);
         if !size_fits {
             return Err("a block has a wrong size");
+        }
+        // Vectors grow by doubling.
+        let size =
+            size_of::<Description>() + chunks.len() * size_of::<KnownAccess>() + lengths.len();
+        if let Some(share) = &mut self.share {
+            share.grow(2 * size as u64).map_err(|_| "its blocks take too much memory")?;
         }
         let known = self.accesses.len();
         for chunk in chunks {

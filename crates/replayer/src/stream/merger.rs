@@ -1,7 +1,10 @@
 //! Records and events in the order of time.
 
+use std::ops::Range;
+
 use retro_abi::log::Event;
 use retro_abi::replay::{LOOSE, MOST_BLOCKS};
+use retro_recording::Share;
 
 use super::access::loose_length;
 use super::descriptions::Descriptions;
@@ -22,8 +25,12 @@ pub(crate) struct Merger<'a, V> {
     thread: u32,
     /// The time after the last block.
     time: u64,
+    /// How far the process was sent.
+    limit: u64,
     /// The last block's record and what belongs to it, when the buffer ended there.
     kept: Vec<u8>,
+    /// The memory for that.
+    share: Share,
     visit: V,
     /// Whether `visit` wants no more.
     pub(crate) is_done: bool,
@@ -32,8 +39,9 @@ pub(crate) struct Merger<'a, V> {
 impl<'a, V: Visitor> Merger<'a, V> {
     pub(crate) fn new(
         events: Events<'a>,
-        time: u64,
+        times: Range<u64>,
         thread: u32,
+        share: Share,
         visit: V,
     ) -> Result<Merger<'a, V>, Error> {
         let mut merger = Merger {
@@ -41,8 +49,10 @@ impl<'a, V: Visitor> Merger<'a, V> {
             next: None,
             next_time: 0,
             thread,
-            time,
+            time: times.start,
+            limit: times.end,
             kept: Vec::new(),
+            share,
             visit,
             is_done: false,
         };
@@ -61,6 +71,8 @@ impl<'a, V: Visitor> Merger<'a, V> {
         if !self.kept.is_empty() {
             let loose = loose_length(bytes)?;
             continues = loose > 0;
+            // All that one instruction has accessed belongs together, however much it is.
+            self.share.grow(2 * loose as u64)?;
             self.kept.extend_from_slice(&bytes[..loose]);
             bytes = &bytes[loose..];
             if bytes.is_empty() {
@@ -73,7 +85,8 @@ impl<'a, V: Visitor> Merger<'a, V> {
         }
         let last = self.blocks(blocks, bytes, false)?;
         self.kept.extend_from_slice(last);
-        Ok(())
+        // Otherwise there would be no end to it.
+        if self.time > self.limit { Err(nonsense()) } else { Ok(()) }
     }
 
     /// Tells all blocks, or all but the last, which is returned. The one place where blocks are told: what `visit` does
@@ -134,6 +147,7 @@ impl<'a, V: Visitor> Merger<'a, V> {
         self.blocks(blocks, &kept, true)?;
         kept.clear();
         self.kept = kept;
+        self.share.clear();
         Ok(())
     }
 

@@ -6,6 +6,10 @@ use crate::{Error, Interval};
 use retro_abi::log::{Encoder, MAX_FIXED, Relative};
 use retro_abi::replay::{self, Header, LOOSE, NUMBER_BITS, access, tell};
 
+fn share() -> retro_recording::Share {
+    retro_recording::Budget::new(u64::MAX).share()
+}
+
 /// A block of three instructions: one writes 4 bytes, one reads 8 with no value, the last calls.
 fn describe(blocks: &mut Descriptions) {
     let accesses = [
@@ -103,7 +107,7 @@ fn merge(
         told.push(describe_item(item));
         ControlFlow::Continue(())
     };
-    let mut merger = Merger::new(between.events(), from, 7, &mut visit)?;
+    let mut merger = Merger::new(between.events(), from..u64::MAX, 7, share(), &mut visit)?;
     for (time, bytes) in pieces {
         merger.records(&blocks, bytes, *time)?;
     }
@@ -270,7 +274,7 @@ fn a_visitor_that_has_enough_is_told_nothing_more() {
         told += 1;
         ControlFlow::Break(())
     };
-    let mut merger = Merger::new(between.events(), 0, 7, &mut visit).unwrap();
+    let mut merger = Merger::new(between.events(), 0..u64::MAX, 7, share(), &mut visit).unwrap();
     merger.records(&blocks, &SYSCALL.repeat(3), 0).unwrap();
     assert!(merger.is_done);
     merger.finish(&blocks, 3).unwrap();

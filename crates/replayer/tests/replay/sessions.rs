@@ -13,20 +13,21 @@ fn there_is_one_way_forward() {
     let place = recorded.longest();
     let middle = place.interval.start + place.interval.instructions() / 3;
     let mut session = recorded.replayer.session(place.log, place.interval.number).unwrap();
+    let mut copy = session.fork().unwrap();
+    let start = place.interval.start;
+    assert_eq!((copy.time(), copy.pc(), copy.thread()), (start, session.pc(), session.thread()));
+    // A copy of a copy outlives both.
+    let mut last = copy.fork().unwrap();
     let stop = session.run_to(middle).unwrap();
     assert_eq!((stop.time, stop.reason), (middle, StopReason::Time));
-    let mut copy = session.fork().unwrap();
-    assert_eq!((copy.time(), copy.pc(), copy.thread()), (middle, session.pc(), session.thread()));
     for _ in 0..200 {
         session.step().unwrap();
     }
-    assert_eq!(copy.time(), middle, "a copy stays where it is");
+    assert_eq!(copy.time(), start, "a copy stays where it is");
     copy.run_to(middle + 200).unwrap();
     assert_eq!(copy.registers(None).unwrap(), session.registers(None).unwrap());
     let stack = session.registers(None).unwrap().by_name("rsp").unwrap();
     assert_eq!(copy.read(stack, 4096).unwrap(), session.read(stack, 4096).unwrap());
-    // A copy of a copy outlives both.
-    let mut last = copy.fork().unwrap();
     drop((session, copy));
     let stop = last.run_to(u64::MAX).unwrap();
     assert_eq!((stop.time, stop.reason), (place.interval.end, StopReason::End));
@@ -46,6 +47,21 @@ fn processes_are_gone_when_their_sessions_are() {
     assert_eq!(processes.map(exists), [false, true]);
     drop(copy);
     assert_eq!(processes.map(exists), [false, false]);
+}
+
+/// What has executed code of a recording may be that code's by now.
+#[test]
+fn what_has_run_is_not_copied() {
+    let recorded = Recorded::guest("insn_stack", &[]);
+    let place = recorded.longest();
+    let mut session = recorded.replayer.session(place.log, place.interval.number).unwrap();
+    assert!(session.fork().is_ok());
+    session.step().unwrap();
+    assert!(matches!(session.fork(), Err(Error::HasRun)));
+    // Also when it is sent elsewhere.
+    session.go_to_interval(&recorded.replayer, place.interval.number).unwrap();
+    assert!(matches!(session.fork(), Err(Error::HasRun)));
+    assert!(session.run_to(place.interval.end).is_ok());
 }
 
 /// Killing a process from outside is an error of its session, and of no other.

@@ -1,16 +1,15 @@
-//! The notebook: moments that somebody noted, in a file beside the log of the recording.
+//! The notebook: moments that somebody noted, in a file beside the log of the recording, or in the store if the recording is
+//! somebody else's. Until something is noted there, what its owner has noted is shown.
 //!
 //! It is the one thing that a client can change. Nothing of what was recorded is touched. The file is replaced as a whole, so that a
 //! crash leaves the old one or the new one; who wants to replace it says which one it has seen, so that two pages do not
 //! undo each other's work.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::io;
 use std::sync::Mutex;
 
 use retro_query::Run;
-use retro_recording::NOTEBOOK_NAME;
+use retro_recording::{Directory, NOTEBOOK_NAME};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -91,14 +90,19 @@ struct Written {
 }
 
 fn read(run: &Run, _: ReadParams, _: &CallContext) -> Answer<Notebook> {
-    let path = path(run);
-    let file = match File::open(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Notebook::default()),
-        opened => opened.map_err(|error| failed("read", run, &error))?,
-    };
-    let mut text = String::new();
-    file.take(FILE_LIMIT).read_to_string(&mut text).map_err(|error| failed("read", run, &error))?;
-    serde_json::from_str(&text).map_err(|error| failed("read", run, &io::Error::from(error)))
+    let own = run.index().annex().existing().map_err(retro_query::Error::from)?;
+    let places = own.iter().chain([run.recording().root()]);
+    for place in places {
+        match place.read(NOTEBOOK_NAME, FILE_LIMIT) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed("read", place, &error)),
+            Ok(text) => {
+                return serde_json::from_slice(&text)
+                    .map_err(|error| failed("read", place, &io::Error::from(error)));
+            }
+        }
+    }
+    Ok(Notebook::default())
 }
 
 fn write(run: &Run, params: WriteParams, context: &CallContext) -> Answer<Written> {
@@ -113,40 +117,22 @@ fn write(run: &Run, params: WriteParams, context: &CallContext) -> Answer<Writte
     }
     let revision = known.revision + 1;
     let notebook = Notebook { revision, notes: params.notes };
+    let place = run.index().annex().directory().map_err(retro_query::Error::from)?;
     let mut text = serde_json::to_vec_pretty(&notebook)
-        .map_err(|error| failed("write", run, &io::Error::from(error)))?;
+        .map_err(|error| failed("write", &place, &io::Error::from(error)))?;
     text.push(b'\n');
     if text.len() as u64 > FILE_LIMIT {
         return Err(invalid("the notebook is too large"));
     }
-    replace(run, &text).map_err(|error| failed("write", run, &error))?;
+    // Only its owner can read it, as the recording.
+    place.replace(NOTEBOOK_NAME, &text, true).map_err(|error| failed("write", &place, &error))?;
     Ok(Written { revision })
 }
 
-fn path(run: &Run) -> PathBuf {
-    run.recording().directory().join(NOTEBOOK_NAME)
-}
-
-/// Only its owner can read it, as the recording.
-fn replace(run: &Run, text: &[u8]) -> io::Result<()> {
-    // Outside of the directory, where a file that a crash leaves would be in the way of removing the recording.
-    let directory = fs::canonicalize(run.recording().directory())?;
-    let beside = directory.parent().unwrap_or(&directory);
-    let mut file = match tempfile::Builder::new().prefix(".retro-notebook-").tempfile_in(beside) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            tempfile::Builder::new().prefix(".retro-notebook-").tempfile_in(&directory)?
-        }
-        made => made?,
-    };
-    file.write_all(text)?;
-    file.as_file().sync_all()?;
-    file.persist(path(run)).map_err(|error| error.error)?;
-    Ok(())
-}
-
-fn failed(what: &str, run: &Run, error: &io::Error) -> MethodError {
+fn failed(what: &str, place: &Directory, error: &io::Error) -> MethodError {
+    let path = place.path_of(NOTEBOOK_NAME);
     MethodError::Failed {
         kind: "notebook_unavailable",
-        message: format!("cannot {what} {}: {error}", path(run).display()),
+        message: format!("cannot {what} {}: {error}", path.display()),
     }
 }

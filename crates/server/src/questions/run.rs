@@ -232,7 +232,7 @@ fn run_info(run: &Run, _: RunInfoParams, _: &CallContext) -> Answer<RunInfo> {
         instructions: times.fold(0, u64::saturating_add),
         process_count: processes.len() as u64,
         processes: describe(run, 0, FIRST_PROCESSES),
-        index: index_info(run),
+        index: index_info(run)?,
     })
 }
 
@@ -240,22 +240,22 @@ fn nanoseconds(count: u64) -> Duration {
     Duration::from_nanos(count)
 }
 
-fn index_info(run: &Run) -> IndexInfo {
-    let index = retro_index::directory(run.recording().directory());
-    let coverage = Coverage::of(run.replayer(), &index);
+fn index_info(run: &Run) -> Answer<IndexInfo> {
+    let coverage = Coverage::of(run.replayer(), run.index());
+    let coverage = coverage.map_err(retro_query::Error::from)?;
     let failures = coverage.failures.iter().take(FIRST_PROCESSES).map(|failure| IndexFailure {
         process: ProcessNumber(failure.job.log),
         start: Time(failure.job.interval.start),
         end: Time(failure.job.interval.end),
-        reason: failure.reason.clone(),
+        reason: failure.cause.to_string(),
     });
-    IndexInfo {
+    Ok(IndexInfo {
         is_complete: coverage.is_complete(),
         instructions: coverage.instructions,
         indexed: coverage.indexed,
         bytes: coverage.bytes,
         failures: failures.collect(),
-    }
+    })
 }
 
 /// Some of the processes, in the order of their beginnings.

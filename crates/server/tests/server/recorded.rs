@@ -85,10 +85,11 @@ impl Recorded {
         }
         let options = Options { sources: files, ..Options::default() };
         let run = Run::open(recording, engine(), options).unwrap();
-        let index = retro_index::directory(&directory);
+        let place = run.index().clone();
         let build = retro_index::build::Options { window_size, ..Default::default() };
-        let jobs = retro_index::build::jobs(run.replayer(), &index, &build).unwrap();
+        let jobs = retro_index::build::jobs(run.replayer(), &place, &build).unwrap();
         let unwatched = retro_index::build::Unwatched;
+        let index = place.made().unwrap();
         retro_index::build::build(run.replayer(), &index, &jobs, &build, &unwatched).unwrap();
         Recorded { service: Arc::new(questions(run.clone())), run, scratch }
     }

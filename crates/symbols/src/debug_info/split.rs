@@ -8,7 +8,6 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::iter;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -20,7 +19,9 @@ use gimli::{
 
 use super::units::{DebugUnit, Home, UnitTable, signature_of};
 use super::{Bytes, read_sections};
-use crate::elf::{joined_sections, large_section, with_elf};
+use retro_recording::Budget;
+
+use crate::elf::{ElfSource, joined_sections, large_section, with_elf};
 use crate::files::open_regular;
 use crate::lock;
 
@@ -46,6 +47,7 @@ pub(super) struct SplitUnit {
 pub(super) struct SplitFiles {
     /// The program, and the file with its debug information.
     beside: Vec<PathBuf>,
+    budget: Budget,
     package: OnceLock<Option<DwarfPackage<Bytes>>>,
     /// Units with types that others refer to, by signature.
     types: Mutex<HashMap<u64, Arc<DebugUnit>>>,
@@ -53,10 +55,11 @@ pub(super) struct SplitFiles {
 
 impl SplitFiles {
     /// For a program that lies in one of these places.
-    pub(super) fn new(beside: &[&Path]) -> SplitFiles {
+    pub(super) fn new(beside: &[&Path], budget: &Budget) -> SplitFiles {
         let mut beside: Vec<PathBuf> = beside.iter().map(|path| path.to_path_buf()).collect();
         beside.dedup();
-        SplitFiles { beside, package: OnceLock::new(), types: Mutex::default() }
+        let (package, types) = (OnceLock::new(), Mutex::default());
+        SplitFiles { beside, budget: budget.clone(), package, types }
     }
 
     /// The contents of a unit, if it is a skeleton.
@@ -126,7 +129,7 @@ impl SplitFiles {
         let read = |path: &PathBuf| {
             let mut name = path.as_os_str().to_owned();
             name.push(".dwp");
-            let file = open_regular(Path::new(&name)).ok()?;
+            let file = ElfSource::new(open_regular(Path::new(&name)).ok()?, &self.budget);
             let load = |id: SectionId| -> gimli::Result<Bytes> {
                 let section = with_elf(&file, |elf| large_section(&file, elf, id.dwo_name()?));
                 Ok(section.flatten().unwrap_or_default())
@@ -156,13 +159,14 @@ impl SplitFiles {
         let mut places =
             iter::once(compiled_in).chain(beside).flatten().filter(|place| place.is_absolute());
         places.find_map(|place| {
-            let dwarf = read_file(&open_regular(&place).ok()?, parent)?;
+            let file = ElfSource::new(open_regular(&place).ok()?, &self.budget);
+            let dwarf = read_file(&file, parent)?;
             contents(Arc::new(dwarf), skeleton, id)
         })
     }
 }
 
-fn read_file(file: &File, parent: &Dwarf<Bytes>) -> Option<Dwarf<Bytes>> {
+fn read_file(file: &ElfSource, parent: &Dwarf<Bytes>) -> Option<Dwarf<Bytes>> {
     let mut dwarf =
         with_elf(file, |elf| read_sections(|id| joined_sections(file, elf, id.dwo_name()?)))?;
     dwarf.make_dwo(parent);

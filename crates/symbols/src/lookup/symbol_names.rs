@@ -3,7 +3,6 @@
 //! The table by address has one name for each address. Here are all, from `.symtab` and `.dynsym`, read when the first
 //! name is asked for.
 
-use std::fs::File;
 use std::sync::Arc;
 
 use object::LittleEndian;
@@ -15,7 +14,7 @@ use object::read::elf::{SectionHeader, Sym};
 
 use super::name_pattern::NamePattern;
 use crate::demangle::{demangle, demangle_with_parameters};
-use crate::elf::{Elf, string_at, with_elf};
+use crate::elf::{Elf, ElfSource, string_at, with_elf};
 use crate::place::Module;
 use crate::symbols::Symbols;
 
@@ -69,7 +68,7 @@ pub(crate) struct SymbolNames {
 
 impl SymbolNames {
     /// Reads the tables of these files.
-    pub(crate) fn read<'a>(files: impl Iterator<Item = &'a File>) -> SymbolNames {
+    pub(crate) fn read<'a>(files: impl Iterator<Item = &'a ElfSource>) -> SymbolNames {
         let mut symbols = SymbolNames::default();
         for file in files {
             with_elf(file, |elf| {

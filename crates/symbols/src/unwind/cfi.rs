@@ -4,7 +4,6 @@
 //! Whichever has the address counts. Rows are kept by address: what a program waits in is asked for again and again.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -17,7 +16,7 @@ use object::{Object, ObjectSection};
 
 use super::{FrameRegisters, Physical, R12, R15, RBP, RBX, RIP, RSP, Step};
 use crate::debug_info::Bytes;
-use crate::elf::{Elf, large_section, with_elf};
+use crate::elf::{Elf, ElfSource, large_section, with_elf};
 use crate::lock;
 use crate::machine::Machine;
 
@@ -95,7 +94,7 @@ enum Rule {
 
 impl FrameTable {
     /// Reads the tables of a file, and of the one with its debug information.
-    pub(crate) fn read<'a>(files: impl Iterator<Item = &'a File>) -> FrameTable {
+    pub(crate) fn read<'a>(files: impl Iterator<Item = &'a ElfSource>) -> FrameTable {
         let mut table = FrameTable::default();
         for file in files {
             // A file with separate debug information has headers of the sections it left, and no contents.
@@ -152,7 +151,7 @@ impl FrameTable {
 }
 
 impl ExceptionTable {
-    fn read(file: &File, elf: &Elf) -> Option<ExceptionTable> {
+    fn read(file: &ElfSource, elf: &Elf) -> Option<ExceptionTable> {
         let bytes = large_section(file, elf, ".eh_frame")?;
         let address = |name| elf.section_by_name(name).map_or(0, |section| section.address());
         let bases = BaseAddresses::default()
