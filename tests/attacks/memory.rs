@@ -106,11 +106,9 @@ fn debug_information_that_becomes_gigabytes() {
          .section .debug_line,\"\",@progbits\n.zero 0x10000000\n",
     )
     .unwrap();
-    let compress = format!(
-        "gcc bomb.s -o bomb && objcopy --compress-debug-sections=zlib bomb && \
-         test $(stat -c %s bomb) -lt 1000000 && rm bomb.s"
-    );
-    let built = run(place.command("sh").args(["-c", &compress]), TIMEOUT);
+    let compress = "gcc bomb.s -o bomb && objcopy --compress-debug-sections=zlib bomb && \
+                    test $(stat -c %s bomb) -lt 1000000 && rm bomb.s";
+    let built = run(place.command("sh").args(["-c", compress]), TIMEOUT);
     assert_eq!(built.status, Ending::Exited(0), "{}", said(&built));
     let before = most_memory();
     let recorded = place.retro(&["record", "--quiet", "-o", "recording", "--", "./bomb"]);

@@ -345,6 +345,10 @@ global_asm!(
     "retro_asm_xrstor_fault:",
     "mov eax, 1",
     "ret",
+    ".globl retro_asm_fldenv",
+    "retro_asm_fldenv:",
+    "fldenv [rdi]",
+    "ret",
     // Stops for a tracer.
     ".globl retro_asm_announce",
     "retro_asm_announce:",
@@ -409,6 +413,7 @@ unsafe extern "C" {
     fn retro_asm_xsave(area: *mut u8, mask: u64);
     fn retro_asm_xrstor(area: *const u8, mask: u64) -> u64;
     fn retro_asm_xrstor_instruction();
+    fn retro_asm_fldenv(environment: *const u32);
     fn retro_asm_xrstor_fault();
     fn retro_asm_clone_done();
     fn retro_asm_announce(context: *mut core::ffi::c_void);
@@ -566,6 +571,12 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, len: usize) -> usize {
 pub unsafe fn save_vectors(area: *mut u8, mask: u64) {
     // SAFETY: passed on.
     unsafe { retro_asm_xsave(area, mask) }
+}
+
+/// Loads an x87 environment, in which no exception may be pending.
+pub fn restore_x87_environment(environment: &[u32; 7]) {
+    // SAFETY: reads the 28 bytes of the array.
+    unsafe { retro_asm_fldenv(environment.as_ptr()) }
 }
 
 /// Loads vector state from memory; false if the image is malformed.

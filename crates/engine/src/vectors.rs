@@ -321,15 +321,15 @@ pub fn settle_pointers() {
         return;
     }
     // AMD processors save and restore the pointers in such images only while an exception is pending. An environment always has them.
-    let mut environment = [0u32; 8];
+    let mut environment = [0u32; 7];
     // SAFETY: writes 28 bytes; it masks all exceptions, which loading the control word undoes.
     unsafe {
         asm!("fnstenv [{0}]", "fldcw [{0}]", in(reg) environment.as_mut_ptr(), options(nostack));
     }
     if let Some(pc) = guest_pc_of(whole_cache_address(u64::from(environment[3]))) {
         environment[3] = pc as u32;
-        // SAFETY: reads 28 bytes, those that were just written but for the pointer; no exception is pending in them.
-        unsafe { asm!("fldenv [{0}]", in(reg) environment.as_ptr(), options(nostack)) };
+        // No exception is pending: then the image above would have had the pointer.
+        entry::restore_x87_environment(&environment);
     }
 }
 

@@ -88,8 +88,20 @@ pub const COPY: u32 = c::CLONE_PARENT | c::SIGCHLD;
 /// No descriptor: memory that is nobody else's.
 const NONE: u32 = u32::MAX;
 
-/// Calls that are allowed if some arguments, by their index, have one of some values.
-const ALLOWED_WITH: [(u32, &[(u32, &[u32])]); 11] = [
+/// Values that an argument, by its index, may have.
+type Choice = (u32, &'static [u32]);
+
+/// What `arch_prctl` may do: set segment bases, and ask for AMX's tiles if the guest did.
+const SEGMENTS_AND_TILES: [u32; 5] = [
+    sys::arch::SET_GS,
+    sys::arch::SET_FS,
+    sys::arch::GET_FS,
+    sys::arch::GET_XCOMP_PERM,
+    sys::arch::REQ_XCOMP_PERM,
+];
+
+/// Calls that are allowed if some arguments have one of some values.
+const ALLOWED_WITH: [(u32, &[Choice]); 11] = [
     (c::__NR_recvmsg, &[(0, &[SOCKET as u32])]),
     (c::__NR_sendmsg, &[(0, &[SOCKET as u32])]),
     (c::__NR_mmap, &[(4, &[NONE, SENT as u32])]),
@@ -97,7 +109,7 @@ const ALLOWED_WITH: [(u32, &[(u32, &[u32])]); 11] = [
     (c::__NR_close, &[(0, &[SENT as u32])]),
     (c::__NR_fstat, &[(0, &[SENT as u32])]),
     (c::__NR_write, &[(0, &[COMPLAINTS as u32])]),
-    (c::__NR_arch_prctl, &[(0, &[sys::arch::SET_GS, sys::arch::SET_FS, sys::arch::GET_FS])]),
+    (c::__NR_arch_prctl, &[(0, &SEGMENTS_AND_TILES)]),
     (c::__NR_dup2, &[(0, &[SENT as u32]), (1, &[SOCKET as u32])]),
     // What `seal` takes away.
     (c::__NR_clone, &[(0, &[COPY])]),
