@@ -54,7 +54,7 @@ fn an_index_that_becomes_a_link() {
         &link,
         &[&["index", "recording"], &["index", "--rebuild", "recording"]],
     );
-    assert!(rounds > 2, "{rounds}");
+    assert!(rounds > 0);
     place.assert_unharmed();
 }
 

@@ -445,8 +445,13 @@ fn a_running_recording_can_be_looked_at_and_not_removed() {
 #[test]
 fn a_killed_recorder_is_told_and_leaves_what_it_wrote() {
     let store = Store::new("record-killed");
-    let script = "for pid in $(cat /proc/$PPID/task/$PPID/children); do
-            test \"$(cat /proc/$pid/comm)\" = retro-recorder && kill -9 $pid
+    // The recorder has the same parent as the program, which does not look like it.
+    let script = "for supervisor in $(cat /proc/$PPID/task/*/children); do
+            siblings=$(cat /proc/$supervisor/task/*/children)
+            case \" $siblings \" in *\" $$ \"*) ;; *) continue ;; esac
+            for pid in $siblings; do
+                test \"$(cat /proc/$pid/comm)\" = retro-recorder && kill -9 $pid
+            done
         done
         sleep 0.3; /bin/echo after; exit 4";
     let outcome = store.retro(["record", "--quiet", "--", "bash", "-c", script]);

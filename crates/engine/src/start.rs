@@ -112,6 +112,8 @@ fn refuse(name: &[u8], error: Errno) -> ! {
 /// # Safety
 /// `stack` is the stack pointer the kernel started the image with; called once.
 pub unsafe fn start(stack: *const u64) -> ! {
+    // The kernel has chosen the stack's place at random.
+    sys::scatter_mappings(stack as u64);
     // SAFETY: passed on.
     let mut received = unsafe { Received::read(stack) };
     let variable = received.environment.pop();

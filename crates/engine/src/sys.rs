@@ -130,6 +130,30 @@ pub fn map_populated(len: u64) -> Option<u64> {
     map_own(len, c::PROT_READ | c::PROT_WRITE, flags, -1).ok()
 }
 
+/// Maps memory at an address a second time, elsewhere, and returns where. What was mapped at the address is replaced; neither of the
+/// two can be used before it gets rights. Copies of the process share it.
+///
+/// # Safety
+/// What is replaced is the caller's, and of no more use.
+pub unsafe fn map_twice(addr: u64, len: u64) -> Result<u64> {
+    let flags = c::MAP_SHARED | c::MAP_ANONYMOUS | c::MAP_NORESERVE;
+    let second = map_own(len, c::PROT_NONE, flags, -1)?;
+    // Of a shared mapping that keeps its length a copy is made.
+    let how = c::MREMAP_MAYMOVE | c::MREMAP_FIXED;
+    call!(__NR_mremap, second, 0, len, how, addr)?;
+    Ok(second)
+}
+
+/// The engine's next mappings come at a place that is hard to guess.
+pub fn scatter_mappings(random: u64) {
+    /// Two terabytes: after two calls there is still room below the shadow of what a guest may insist on.
+    const PLACES: u64 = 1 << 29;
+    // SAFETY: every x86-64 processor has it.
+    let now = unsafe { core::arch::x86_64::_rdtsc() };
+    let mixed = (random ^ now.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    NEXT_MAPPING.fetch_add((mixed >> 32) % PLACES * PAGE, Ordering::Relaxed);
+}
+
 /// A file as memory shared with others.
 pub fn map_shared(len: u64, fd: i32) -> Result<u64> {
     map_own(len, c::PROT_READ | c::PROT_WRITE, c::MAP_SHARED, fd)

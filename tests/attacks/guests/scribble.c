@@ -9,24 +9,46 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Opens the recorder's file: that of a process of its name with the same parent as this one. */
+/* The parent of a recorder, else 0. */
+static int parent_of_recorder(int pid)
+{
+    char path[600], text[600] = "";
+    int parent = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *stat = fopen(path, "r");
+    if (!stat)
+        return 0;
+    if (fgets(text, sizeof text, stat) && strstr(text, "(retro-recorder)"))
+        sscanf(strrchr(text, ')') + 1, " %*c %d", &parent);
+    fclose(stat);
+    return parent;
+}
+
+/* Whether a process has made this one: its parent does not look like it. */
+static int is_parent(int pid)
+{
+    char path[600];
+    int child, found = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, pid);
+    FILE *children = fopen(path, "r");
+    if (!children)
+        return 0;
+    while (fscanf(children, "%d", &child) == 1)
+        found |= child == getpid();
+    fclose(children);
+    return found;
+}
+
+/* Opens the recorder's file. The recorder's parent is also that of this program. */
 static int channel(void)
 {
     DIR *all = opendir("/proc");
     struct dirent *entry;
     while ((entry = readdir(all))) {
-        char path[600], text[600] = "", link[600];
-        int pid = atoi(entry->d_name), parent = 0;
-        if (pid <= 0)
-            continue;
-        snprintf(path, sizeof path, "/proc/%d/stat", pid);
-        FILE *stat = fopen(path, "r");
-        if (!stat)
-            continue;
-        if (fgets(text, sizeof text, stat) && strstr(text, "(retro-recorder)"))
-            sscanf(strrchr(text, ')') + 1, " %*c %d", &parent);
-        fclose(stat);
-        if (parent != getppid())
+        char path[600], link[600];
+        int pid = atoi(entry->d_name);
+        int supervisor = pid > 0 ? parent_of_recorder(pid) : 0;
+        if (!supervisor || !is_parent(supervisor))
             continue;
         for (int number = 0; number < 64; number++) {
             snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, number);

@@ -276,6 +276,19 @@ impl CodeCache {
         })
     }
 
+    /// From now on code can be written at another place only than where it is executed: no store of the guest changes it. Not
+    /// for a process that forks, since both would share it.
+    pub fn separate(&mut self) -> sys::Result<()> {
+        assert!(self.blocks.is_empty() && self.hot_committed == CACHE_BASE);
+        let parts = [(CACHE_BASE, self.hot_limit), (COLD_BASE, self.cold_limit)];
+        for ((start, end), distance) in parts.into_iter().zip(&TO_WRITABLE) {
+            // SAFETY: the cache's own reservation, of which nothing is in use.
+            let second = unsafe { sys::map_twice(start, end - start)? };
+            distance.store(second.wrapping_sub(start), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
     /// Puts the cache at a place it never leaves and lets signal handlers find its blocks.
     pub fn publish(self) -> &'static mut CodeCache {
         let cache = Box::leak(Box::new(self));
@@ -340,15 +353,22 @@ impl CodeCache {
         if hot_full || cold_full {
             return Err(Failure::Full);
         }
-        let prot = c::PROT_READ | c::PROT_WRITE | c::PROT_EXEC;
+        let (execute, write) = (c::PROT_READ | c::PROT_EXEC, c::PROT_READ | c::PROT_WRITE);
         for (first, used, committed) in [
             (CACHE_BASE, self.hot, &mut self.hot_committed),
             (COLD_BASE, self.cold, &mut self.cold_committed),
         ] {
             if used + BLOCK_ROOM > *committed {
-                // SAFETY: the range lies in the cache's reservation.
-                unsafe { sys::mprotect(*committed, COMMIT_STEP, prot) }
-                    .map_err(|_| Failure::Full)?;
+                // SAFETY: the range lies in the cache's reservation, or its second mapping.
+                unsafe {
+                    if writable(*committed) == *committed {
+                        sys::mprotect(*committed, COMMIT_STEP, execute | write)
+                    } else {
+                        sys::mprotect(writable(*committed), COMMIT_STEP, write)
+                            .and_then(|()| sys::mprotect(*committed, COMMIT_STEP, execute))
+                    }
+                }
+                .map_err(|_| Failure::Full)?;
                 if *committed != first {
                     sys::advise_huge_pages(*committed, COMMIT_STEP);
                 }
@@ -620,10 +640,18 @@ pub struct How {
     pub careful: bool,
 }
 
+/// From where code is executed to where the same memory can be written: for the first part of the cache, and for the cold one.
+static TO_WRITABLE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+fn writable(address: u64) -> u64 {
+    let part = (address >= COLD_BASE) as usize;
+    address.wrapping_add(TO_WRITABLE[part].load(Ordering::Relaxed))
+}
+
 fn write_code(address: u64, bytes: &[u8]) {
     // SAFETY: the caller has committed this part of the cache, and no code there is reachable yet.
     unsafe {
-        core::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len());
+        core::ptr::copy_nonoverlapping(bytes.as_ptr(), writable(address) as *mut u8, bytes.len());
     }
 }
 
@@ -642,7 +670,7 @@ fn patch(exit: &Exit, to: u64) {
     let word_at = field & !7;
     let shift = (field - word_at) * 8;
     // SAFETY: an aligned word in committed cache memory, written only under the engine's lock.
-    let word = unsafe { AtomicU64::from_ptr(word_at as *mut u64) };
+    let word = unsafe { AtomicU64::from_ptr(writable(word_at) as *mut u64) };
     let mut value = word.load(Ordering::Relaxed);
     value = value & !(0xffff_ffff << shift) | (displacement as u64) << shift;
     if exit.kind == Site::Jump {

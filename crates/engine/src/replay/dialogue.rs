@@ -19,7 +19,7 @@ use crate::threads;
 use crate::vectors;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::general as c;
 use retro_abi::config::Config;
 use retro_abi::log::register;
@@ -156,6 +156,22 @@ fn prepare(config: &Config<'static>) -> Result<&'static mut Context> {
     Ok(context)
 }
 
+/// What is done before the first guest instruction: the code cache can no longer be written where it is executed, and the
+/// process makes no more copies of itself, which would share it.
+fn before_guest_code() {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    if DONE.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    sys::scatter_mappings(&raw const DONE as u64);
+    if dispatch::engine().cache.separate().is_err() {
+        fail(format_args!("there is no memory for translated code"));
+    }
+    if sandbox::seal().is_err() {
+        fail(format_args!("cannot give up the right to make copies"));
+    }
+}
+
 /// Code may be anywhere; its changes are told by the log, not found by faults.
 fn code_space() -> AddressSpace {
     let mut space = AddressSpace::new(8 << 20);
@@ -177,9 +193,7 @@ pub fn serve(context: &mut Context) {
         let [kind, first, second, third, ..] = message.header.0;
         match kind {
             ask::RUN => {
-                if sandbox::seal().is_err() {
-                    fail(format_args!("cannot give up the right to make copies"));
-                }
+                before_guest_code();
                 with(|player| {
                     player.until = first;
                     samples::set(player, third != 0);

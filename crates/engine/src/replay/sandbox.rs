@@ -16,7 +16,6 @@
 
 use crate::sys::{self, Result};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::general as c;
 use linux_raw_sys::prctl as p;
 
@@ -199,10 +198,9 @@ pub fn enter() -> Result<()> {
     install(&confining())
 }
 
-/// From now on this process stays the only one. To be called before guest code runs.
+/// From now on this process stays the only one. To be called once, before guest code runs.
 pub fn seal() -> Result<()> {
-    static SEALED: AtomicBool = AtomicBool::new(false);
-    if SEALED.swap(true, Ordering::Relaxed) { Ok(()) } else { install(&SEALING) }
+    install(&SEALING)
 }
 
 #[cfg(test)]

@@ -539,14 +539,18 @@ pub fn deliver_fault(context: &mut Context, arrived: &Arrived) -> bool {
             Some(same) => arrived = same,
         }
     }
-    let disposition = handlers(context).0.lock()[arrived.signal as usize].handler;
-    let blocked = context.signals.mask & set_of(arrived.signal) != 0;
-    if blocked || disposition <= SIG_IGN {
+    if fault_would_end(context, arrived.signal) {
         record::signal(context, &arrived, true, 0);
         die(context, arrived.signal);
     }
     deliver(context, &arrived, true);
     true
+}
+
+/// Whether a signal that cannot wait, nor be ignored, ends the process.
+pub fn fault_would_end(context: &Context, signal: u32) -> bool {
+    let disposition = handlers(context).0.lock()[signal as usize].handler;
+    disposition <= SIG_IGN || context.signals.mask & set_of(signal) != 0
 }
 
 fn handlers(context: &Context) -> &Handlers {

@@ -118,7 +118,13 @@ pub fn judge(context: &mut Context, number: u64, args: &Args) -> Option<Outcome>
         s::SECCOMP_RET_TRAP if alone => {
             Some(Outcome::Trapped(signal(c::SYS_SECCOMP as i32, data, &call)))
         }
-        s::SECCOMP_RET_ERRNO | s::SECCOMP_RET_TRAP => Some(pass(number as u32, args)),
+        s::SECCOMP_RET_ERRNO => Some(pass(number as u32, args)),
+        // Else the kernel would end the process before it could say so.
+        s::SECCOMP_RET_TRAP
+            if context.traced.on != 0 || !signals::fault_would_end(context, c::SIGSYS) =>
+        {
+            Some(pass(number as u32, args))
+        }
         s::SECCOMP_RET_KILL_THREAD if threads::others_live(context) => {
             super::process::exit(context, 0)
         }
