@@ -4,7 +4,7 @@
 //! when [`retro_dispatch`] returns, assembly puts them back and jumps to `enter_target`.
 
 use crate::cache::{self, CodeCache, Failure, How, Limit};
-use crate::clock;
+use crate::clock::{self, weave::Keeping};
 use crate::context::{Context, ExitKind, counter};
 use crate::guest_memory as guest;
 use crate::lock::{Guard, Lock};
@@ -319,7 +319,9 @@ fn resume(context: &mut Context, mut from: From) {
         if context.traced.orig_rax != u64::MAX {
             ptrace::tracee::leave_syscall(context);
         }
-        if context.traced.on != 0 && ptrace::tracee::stops_at_breakpoint(context) {
+        if context.traced.on != 0
+            && (record::process::is_traced(context) || ptrace::tracee::stops_at_breakpoint(context))
+        {
             from = From::Anywhere;
             continue;
         }
@@ -596,6 +598,13 @@ pub fn translate_precisely(context: &mut Context) {
     if engine.cache.make_precise() {
         flush(&mut engine, context);
     }
+}
+
+/// Code keeps the clock in another way from now on.
+pub fn keep_clock(context: &mut Context, keeping: Keeping) {
+    let mut engine = engine();
+    engine.cache.keep_clock(keeping);
+    flush(&mut engine, context);
 }
 
 /// Other code is to be made from now on of what was translated already.

@@ -155,12 +155,21 @@ impl Watch {
     }
 }
 
+/// Whether a thread is traced: it would stop at every signal until its tracer looks.
+fn is_traced(pid: i32, thread: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/task/{thread}/status"));
+    let tracer = |status: &str| {
+        status.lines().find_map(|line| line.strip_prefix("TracerPid:")).map(|pid| pid.trim() != "0")
+    };
+    status.ok().and_then(|status| tracer(&status)).unwrap_or(false)
+}
+
 impl Watch {
-    /// Kicks a thread of the process, so that it leaves guest code for a moment. Not where processes have no descriptors: another
+    /// Kicks a thread of the process, so that it leaves guest code for a moment. Not one that is traced, and not where processes have no descriptors: another
     /// may have the number by now.
     pub fn kick(&self, pid: i32, thread: i32) {
         let Watch::Reported { process, .. } = self else { return };
-        if has_ended(process.as_fd()) {
+        if has_ended(process.as_fd()) || is_traced(pid, thread) {
             return;
         }
         let info = kick::info();

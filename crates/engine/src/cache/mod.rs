@@ -306,6 +306,7 @@ impl CodeCache {
     /// Blocks end in front of these addresses, and leave for the engine there.
     pub fn set_breakpoints(&mut self, addresses: alloc::vec::Vec<u64>) {
         self.translator.timekeeper.breakpoints = addresses;
+        self.translator.timekeeper.leaves_at_breakpoints = true;
     }
 
     /// How blocks keep the clock.

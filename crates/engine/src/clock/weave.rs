@@ -46,6 +46,8 @@ pub struct Timekeeper {
     pub tracer: Tracer,
     /// Addresses in front of which blocks end, in order.
     pub breakpoints: Vec<u64>,
+    /// Whether they also leave for the engine there, each time. Else the engine looks where it goes on.
+    pub leaves_at_breakpoints: bool,
     /// The range in which the clock is in its register, or `None` while the guest's register is there.
     holds_clock: Option<SpillMark>,
 }
@@ -66,6 +68,7 @@ impl Timekeeper {
             keeping: Keeping::default(),
             tracer: Tracer::new(),
             breakpoints: Vec::new(),
+            leaves_at_breakpoints: false,
             holds_clock: None,
         }
     }
@@ -83,7 +86,8 @@ impl Timekeeper {
         block: &[Instruction],
         plan: &Plan,
     ) {
-        let breaks = !plan.keeps_flags && self.breaks_at(block[0].ip());
+        let breaks =
+            self.leaves_at_breakpoints && !plan.keeps_flags && self.breaks_at(block[0].ip());
         let flags_dead = plan.live == 0 && !plan.keeps_flags && !breaks;
         if self.keeping.deadline || breaks {
             self.count_to_deadline(out, block, flags_dead, breaks);

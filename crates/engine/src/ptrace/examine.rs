@@ -7,7 +7,10 @@ use super::{STARTS_TRACED, StartsTraced, Traced, event, started, wants};
 use crate::cache;
 use crate::context::CONTEXT_SIZE;
 use crate::entry::{self, Region, target};
-use crate::signals::{Arrived, OWNED, PENDING_SIGNAL, PENDING_STOP, SigInfo, TRAP_FLAG, set_of};
+use crate::record;
+use crate::signals::{
+    Arrived, OWNED, PENDING_DEADLINE, PENDING_SIGNAL, PENDING_STOP, SigInfo, TRAP_FLAG, set_of,
+};
 use crate::sys::{self, Result};
 use core::mem::offset_of;
 use linux_raw_sys::general as c;
@@ -133,7 +136,14 @@ impl Stopped<'_> {
                 self.hide(0)
             }
             event::VFORK_DONE | event::EXIT => self.in_place(&context),
-            event::STOP if core::mem::take(&mut self.tracee.silent) => self.hide(0),
+            event::STOP if core::mem::take(&mut self.tracee.silent) => {
+                if !record::watching() || !cache::contains(self.registers.rip) {
+                    return self.hide(0);
+                }
+                // It must not be kicked any more, and has to know.
+                context.add_pending(PENDING_DEADLINE)?;
+                self.bring_to_boundary(&context, traced)
+            }
             event::STOP if traced.acting != 0 => {
                 if signal == c::SIGTRAP {
                     self.group_goes_on();

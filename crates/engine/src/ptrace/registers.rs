@@ -2,11 +2,12 @@
 
 use super::remote::{self, UserRegisters};
 use super::{Traced, changed};
-use crate::context::{Context, Gpr, Registers};
+use crate::context::{CONTEXT_SIZE, Context, Gpr, Registers};
 use crate::signals::{TRAP_FLAG, ThreadSignals};
 use crate::sys::{Errno, Result};
 use core::mem::offset_of;
 use linux_raw_sys::ptrace as p;
+use retro_abi::layout::SHADOW_DISTANCE;
 
 /// Code and stack segment of a 64-bit program.
 const USER_CS: u64 = 0x33;
@@ -57,6 +58,16 @@ impl RemoteContext {
     pub fn engine_stack(&self) -> Result<u64> {
         // SAFETY: a number.
         unsafe { remote::read_value(self.tid, field!(self, engine_stack)) }
+    }
+
+    /// The context of whichever thread of a recorded process runs.
+    pub fn running(tid: i32) -> RemoteContext {
+        RemoteContext { tid, address: SHADOW_DISTANCE - CONTEXT_SIZE as u64 }
+    }
+
+    /// Whether something is pending, as far as the context can be read.
+    pub fn is_pending(&self, bits: u32) -> bool {
+        self.pending().is_ok_and(|pending| pending & bits != 0)
     }
 
     pub fn pending(&self) -> Result<u32> {

@@ -2,10 +2,11 @@
 
 use super::errands;
 use super::examine::{self, Seen, examine};
+use super::registers::RemoteContext;
 use super::tracees::{self, State};
 use crate::context::Context;
 use crate::guest_memory as guest;
-use crate::signals::{self, SigInfo};
+use crate::signals::{self, PENDING_DEADLINE, SigInfo};
 use crate::sys::{self, Errno};
 use crate::syscalls::{Args, Outcome, pass};
 use core::sync::atomic::Ordering;
@@ -321,6 +322,18 @@ pub fn introduce(tid: i32) {
             sys::nanosleep(GLANCE);
             waited += GLANCE;
         }
+    }
+    // One that ran guest code still has to hear of it.
+    while waited < PATIENCE && tracees::find(tid).is_some_and(|t| t.coming) {
+        look(tid);
+        if !RemoteContext::running(tid).is_pending(PENDING_DEADLINE) {
+            break;
+        }
+        sys::nanosleep(GLANCE);
+        waited += GLANCE;
+    }
+    if let Some(tracee) = tracees::all().iter_mut().find(|t| t.tid == tid) {
+        tracee.coming = false;
     }
 }
 

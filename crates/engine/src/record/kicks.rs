@@ -3,18 +3,41 @@
 //! A kick makes the thread look whether a new interval is due. One that waits in a system call would be interrupted, and a program
 //! that is being executed does not know the signal and dies of it. So the thread says when it may be kicked, and waits for a
 //! kick that is under way before it takes that back.
+//!
+//! A thread that is traced would stop for each kick until its tracer looks. Of those that have no engine the recorder asks the
+//! kernel. A process one of whose threads is traced by a guest is never kicked again: its code counts to deadlines instead.
 
 use super::with;
 use crate::context::Context;
 use crate::sys;
-use core::sync::atomic::{AtomicI32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use retro_abi::channel::SlotHeader;
 
 /// For ever only if the recorder has died in that moment, and then no kick comes.
 const PATIENCE: u32 = 1_000_000;
 
+/// Whether this process is never kicked.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+/// There are no more kicks in this process. False if that was so already.
+pub fn end_for_good() -> bool {
+    let begins = !ENDED.swap(true, Ordering::Relaxed);
+    if begins {
+        forbid();
+    }
+    begins
+}
+
+/// Whether there are no more kicks.
+pub fn have_ended() -> bool {
+    ENDED.load(Ordering::Relaxed)
+}
+
 /// From now on the recorder may kick the thread of this context.
 pub fn allow(context: &Context) {
+    if have_ended() || context.traced.on != 0 {
+        return;
+    }
     let thread = context.thread.visible_tid.load(Ordering::Relaxed);
     with(|recorder| recorder.writer.header().kickable.store(thread, Ordering::SeqCst));
 }

@@ -206,12 +206,23 @@ pub fn deadline(context: &mut Context) {
 /// How guest code of this process keeps the clock: up to a deadline where intervals or slices are to have so many instructions.
 /// Otherwise whoever wants something of it kicks the thread that runs.
 pub fn keeping() -> Keeping {
-    let deadline = with(|recorder| {
+    let exact = with(|recorder| {
         let control = recorder.writer.channel().control();
         control.interval.load(Ordering::Relaxed) != 0
             || control.chaos_on.load(Ordering::Relaxed) != 0
     });
-    Keeping { deadline: deadline == Some(true), told: true }
+    Keeping { deadline: exact == Some(true) || kicks::have_ended(), told: true }
+}
+
+/// The running thread is traced: from now on its process counts to deadlines. True if it did not before, so that all its code is
+/// made anew.
+pub fn is_traced(context: &mut Context) -> bool {
+    if !super::watching() || !kicks::end_for_good() {
+        return false;
+    }
+    crate::dispatch::keep_clock(context, keeping());
+    set_deadline();
+    true
 }
 
 /// Sets the next deadline, if there are any.

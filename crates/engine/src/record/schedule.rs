@@ -216,14 +216,13 @@ pub fn acquire(home: u64) -> &'static mut Context {
             CONTENDED.store(true, Ordering::Relaxed);
         }
     }
-    let counted = super::process::keeping().deadline;
     for waits in 1.. {
         if turn.load(Ordering::Acquire) != 0 {
             break;
         }
         sys::futex_wait_for(turn, 0, SLICE_TIME);
         if turn.load(Ordering::Acquire) == 0 {
-            if !counted {
+            if !super::process::keeping().deadline {
                 ask_for_turn(home);
             }
             if waits % WAITS_FOR_THE_DEAD == 0 {
@@ -249,7 +248,10 @@ pub fn may_kick(may: bool) {
 /// Tells the holder that its slice is over, if it is this thread's turn next.
 fn ask_for_turn(home: u64) {
     let queue = QUEUE.lock();
-    if queue.kicks && queue.owner != 0 && queue.waiting.front() == Some(&home) {
+    // SAFETY: mapped for ever; a number that the holder's tracer may change.
+    let traced = unsafe { (&raw const (*window()).traced.on).read_volatile() } != 0;
+    let is_next = queue.owner != 0 && queue.waiting.front() == Some(&home);
+    if queue.kicks && is_next && !traced {
         let (pid, tid) = ids_of(queue.owner);
         signals::kick(pid, tid);
     }
