@@ -34,6 +34,8 @@ static void outlive_the_first_thread(void) {
 static void *in_thread(void *unused) {
     (void)unused;
     if (!strcmp(how, "thread_exits_last")) outlive_the_first_thread();
+    // Until the first thread waits for this one.
+    else usleep(100000);
     mark_and_spin();
     if (!strcmp(how, "thread_exits")) syscall(SYS_exit, 9);
     if (!strcmp(how, "thread_exits_last")) syscall(SYS_exit, 9);

@@ -99,6 +99,9 @@ pub struct Frame {
     pub level: usize,
 }
 
+/// No system lets a program have code below.
+const LOWEST_CODE: u64 = 0x1000;
+
 /// Why a stack has no more frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StackEnd {
@@ -203,7 +206,8 @@ impl Symbols {
             }
             let Some(step) = step else { return stack };
             let next = step.caller.and_then(|registers| Some((registers, registers.get(RIP)?)));
-            let Some((registers, pc)) = next.filter(|&(_, pc)| pc != 0) else {
+            // A function that is entered without a call finds the number of arguments where others have a return address.
+            let Some((registers, pc)) = next.filter(|&(_, pc)| pc >= LOWEST_CODE) else {
                 stack.end = StackEnd::Outermost;
                 return stack;
             };
