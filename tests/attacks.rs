@@ -4,10 +4,14 @@
 //! What is demanded of an attack: nothing outside of its reach has changed, nothing is left running, and whoever was attacked
 //! is told what is wrong. `RETRO_BINARY=path` attacks another `retro`.
 
+#[path = "attacks/code.rs"]
+mod code;
 #[path = "attacks/copies.rs"]
 mod copies;
 #[path = "attacks/descriptors.rs"]
 mod descriptors;
+#[path = "attacks/documents.rs"]
+mod documents;
 #[path = "attacks/dwarf.rs"]
 mod dwarf;
 #[path = "replay/forged.rs"]

@@ -267,3 +267,62 @@ fn a_crowd_of_strangers_harms_nobody() {
     wait_until("nobody is served", || !exchange(tcp(&server.at), &packet("?")).is_empty());
     drop(silent);
 }
+
+/// Programs can bring scripts for gdb: in a section of their own, and in files beside them. Those of a received recording are not
+/// executed, even where the user lets gdb execute all that it finds.
+#[track_caller]
+fn assert_no_script_is_executed(name: &str, prepare: &str) {
+    let place = Place::new(name);
+    let script = |name: &str| format!("open('{}', 'w')", place.path().join(name).display());
+    let source = format!(
+        "#include <fcntl.h>\n#include <sys/mman.h>\n#include <unistd.h>\n\
+         asm(\".pushsection .debug_gdb_scripts, \\\"MS\\\",@progbits,1\\n.byte 4\\n\\\n\
+         .ascii \\\"inlined\\\\n{}\\\\n\\\"\\n.byte 0\\n.popsection\");\n\
+         int main(void) {{ int script = open(\"evil/program-gdb.py\", O_RDONLY);\n\
+         return mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, script, 0) == MAP_FAILED; }}",
+        script("owned-section")
+    );
+    fs::create_dir(place.path().join("evil")).unwrap();
+    fs::write(place.path().join("program.c"), source).unwrap();
+    fs::write(place.path().join("evil/program-gdb.py"), script("owned-file") + "\n").unwrap();
+    let steps = format!(
+        "cc -g -Wl,--build-id program.c -o evil/program && {prepare} && \"$0\" record --quiet -o recording -- ./evil/program && \
+                 \"$0\" pack recording -o p.retro && rm -r evil && \"$0\" unpack p.retro -o received && \"$0\" index received"
+    );
+    let made = run(place.command("sh").args(["-c", &steps]).arg(retro_path()), TIMEOUT);
+    assert_eq!(made.status, Ending::Exited(0), "{}", said(&made));
+    for trusting in ["", "set auto-load safe-path /\n"] {
+        fs::write(place.home().join(".gdbinit"), trusting).unwrap();
+        let outcome = place.retro(&[
+            "gdb",
+            "received",
+            "--",
+            "-batch",
+            "-ex",
+            "info functions ^main$",
+            "-ex",
+            "info auto-load",
+        ]);
+        let text = printed(&outcome) + &said(&outcome);
+        // It has read the program.
+        assert!(text.contains("int main(void)"), "{text}");
+        for name in ["owned-section", "owned-file"] {
+            assert!(!place.path().join(name).exists(), "{trusting:?}: {text}");
+        }
+    }
+}
+
+#[test]
+fn scripts_of_a_received_program_are_not_executed() {
+    assert_no_script_is_executed("scripts", "true");
+}
+
+/// Debug information of its own is where gdb looks for that of the machine.
+#[test]
+fn scripts_of_received_debug_information_are_not_executed() {
+    assert_no_script_is_executed(
+        "debug-scripts",
+        "(cd evil && objcopy --only-keep-debug program program.debug && strip --strip-debug program && \
+         objcopy --add-gnu-debuglink=program.debug program)",
+    );
+}

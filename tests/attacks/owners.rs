@@ -21,6 +21,14 @@ fn give_to_nobody(path: &Path) {
     }
 }
 
+/// The same without following links.
+fn give_to_nobody_itself(directory: &Path) {
+    for entry in fs::read_dir(directory).unwrap() {
+        std::os::unix::fs::lchown(entry.unwrap().path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    chown(directory, Some(NOBODY), Some(NOBODY)).unwrap();
+}
+
 /// Runs retro as another user, whose home is `home`.
 fn as_nobody(place: &Place, home: &Path, arguments: &[&str]) -> Outcome {
     let mut command = place.command("setpriv");
@@ -169,6 +177,56 @@ fn nothing_is_put_into_a_store_of_another_user() {
     assert_refused(&with_store(&place, &store, &["unpack", "p.retro"]), &words);
     assert_refused(&with_store(&place, &store, &["import", "recording"]), &words);
     assert!(names(&store).is_empty());
+}
+
+/// In a directory that everybody can write to, another user can put his own recording in the place of ours. It is only read.
+#[test]
+fn a_recording_that_another_user_has_exchanged_is_only_read() {
+    if !is_root("a directory of everybody's") {
+        return;
+    }
+    let place = Place::new("exchanged");
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let recorded = place.retro(&["record", "--quiet", "-o", "recording", "--", "true"]);
+    assert_eq!(recorded.status, Ending::Exited(0), "{}", said(&recorded));
+    let forged = place.path().join("forged");
+    Forged::new(LOOP, 1000).write(&forged);
+    symlink(place.home(), forged.join("index")).unwrap();
+    symlink(place.victim(), forged.join("notebook.json")).unwrap();
+    give_to_nobody_itself(&forged);
+    let exchange = ["--reuid=65534", "--clear-groups", "sh", "-c"];
+    let mut command = place.command("setpriv");
+    command.args(exchange).arg("mv recording aside && mv forged recording");
+    assert_eq!(run(&mut command, TIMEOUT).status, Ending::Exited(0));
+    for command in [&["index", "recording"][..], &["goto", "end", "-r", "recording"], &["info"]] {
+        let outcome = place.retro(command);
+        assert_eq!(outcome.status, Ending::Exited(0), "{command:?}: {}", said(&outcome));
+        place.assert_unharmed();
+    }
+    assert_eq!(names(&place.recording()), ["index", "log", "notebook.json"]);
+    assert_eq!(names(&place.store().join(".annex")).len(), 1);
+}
+
+/// The same for a store: what stands in its place belongs to another, and nothing is put there.
+#[test]
+fn a_store_that_another_user_has_exchanged_gets_nothing() {
+    if !is_root("a directory of everybody's") {
+        return;
+    }
+    let place = Place::new("exchanged-store");
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let store = place.path().join("store");
+    let record = ["record", "--quiet", "--", "true"];
+    assert_eq!(with_store(&place, &store, &record).status, Ending::Exited(0));
+    let mut command = place.command("setpriv");
+    command.args(["--reuid=65534", "--clear-groups", "sh", "-c"]);
+    command.arg("mv store aside && mkdir -m 777 store && ln -s ../home store/.annex");
+    assert_eq!(run(&mut command, TIMEOUT).status, Ending::Exited(0));
+    let outcome = with_store(&place, &store, &record);
+    assert_eq!(outcome.status, Ending::Exited(125), "{}", said(&outcome));
+    assert!(said(&outcome).contains("belongs to another user"), "{}", said(&outcome));
+    assert_eq!(names(&store), [".annex"]);
+    place.assert_unharmed();
 }
 
 /// A store that everybody can write to.

@@ -60,15 +60,15 @@ const LAUNCH: [&[u8]; 9] = [
 ];
 
 /// Moves a constant to a register, by its number.
-fn load(register: u8, value: u64) -> Vec<u8> {
+pub fn load(register: u8, value: u64) -> Vec<u8> {
     let prefix = if register < 8 { 0x48 } else { 0x49 };
     [&[prefix, 0xb8 + (register & 7)][..], &value.to_le_bytes()].concat()
 }
 
-const RAX: u8 = 0;
-const RBX: u8 = 3;
+pub const RAX: u8 = 0;
+pub const RBX: u8 = 3;
 const RSI: u8 = 6;
-const RDI: u8 = 7;
+pub const RDI: u8 = 7;
 const R12: u8 = 12;
 const R13: u8 = 13;
 const R14: u8 = 14;

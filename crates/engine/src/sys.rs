@@ -130,14 +130,23 @@ pub fn map_populated(len: u64) -> Option<u64> {
     map_own(len, c::PROT_READ | c::PROT_WRITE, flags, -1).ok()
 }
 
-/// Maps memory at an address a second time, elsewhere, and returns where. What was mapped at the address is replaced; neither of the
-/// two can be used before it gets rights. Copies of the process share it.
+/// Maps memory at an address a second time, elsewhere, and returns where. What was mapped at the address is replaced, but for its
+/// first bytes, which are copied; neither of the two can be used before it gets rights. Copies of the process share it.
 ///
 /// # Safety
-/// What is replaced is the caller's, and of no more use.
-pub unsafe fn map_twice(addr: u64, len: u64) -> Result<u64> {
+/// What is replaced is the caller's, and nobody refers to it. The bytes that are kept can be read.
+pub unsafe fn map_twice(addr: u64, len: u64, kept: u64) -> Result<u64> {
     let flags = c::MAP_SHARED | c::MAP_ANONYMOUS | c::MAP_NORESERVE;
     let second = map_own(len, c::PROT_NONE, flags, -1)?;
+    if kept != 0 {
+        let room = kept.next_multiple_of(PAGE);
+        // SAFETY: a new mapping, and what the caller lets be read.
+        unsafe {
+            mprotect(second, room, c::PROT_READ | c::PROT_WRITE)?;
+            core::ptr::copy_nonoverlapping(addr as *const u8, second as *mut u8, kept as usize);
+            mprotect(second, room, c::PROT_NONE)?;
+        }
+    }
     // Of a shared mapping that keeps its length a copy is made.
     let how = c::MREMAP_MAYMOVE | c::MREMAP_FIXED;
     call!(__NR_mremap, second, 0, len, how, addr)?;

@@ -27,6 +27,8 @@ pub fn write(
         format!("set sysroot {}", plain(&sysroot.root)?),
     ];
     if let Some(debug) = &sysroot.debug {
+        // Files that came with the recording may bring scripts. gdb's own default, whatever the user trusts otherwise.
+        lines.push("set auto-load safe-path $debugdir:$datadir/auto-load".to_owned());
         lines.push(format!("set debug-file-directory {}:/usr/lib/debug", plain(debug)?));
     }
     for map in &options.source_map {

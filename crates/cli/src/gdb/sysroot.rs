@@ -104,8 +104,9 @@ fn by_build_id(id: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(format!(".build-id/{first:02x}/{rest}.debug")))
 }
 
-/// A link; one that is there already was made for the same path.
+/// A link; one that is there already was made for the same path. The recording may have been named by a relative path.
 fn link(to: &Path, at: &Path) -> std::io::Result<()> {
+    let to = std::path::absolute(to)?;
     if let Some(directory) = at.parent() {
         fs::create_dir_all(directory)?;
     }

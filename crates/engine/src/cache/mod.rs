@@ -188,6 +188,8 @@ static HOT_END: AtomicU64 = AtomicU64::new(CACHE_BASE);
 
 /// The cache.
 pub struct CodeCache {
+    /// Whether code is never writable where it is executed.
+    is_protected: bool,
     hot: u64,
     hot_committed: u64,
     hot_limit: u64,
@@ -255,6 +257,7 @@ impl CodeCache {
         // Blocks are larger than this on average; when a table is full, so is the cache.
         let blocks = (hot_size / 96) as usize;
         Ok(CodeCache {
+            is_protected: false,
             hot: CACHE_BASE,
             hot_committed: CACHE_BASE,
             hot_limit: limit.map_or(hot_end, |l| hot_end.min(CACHE_BASE + l.max(4 * BLOCK_ROOM))),
@@ -276,15 +279,27 @@ impl CodeCache {
         })
     }
 
-    /// From now on code can be written at another place only than where it is executed: no store of the guest changes it. Not
-    /// for a process that forks, since both would share it.
+    /// Code is never to be writable where it is executed: no store of the guest changes it. It can be executed once
+    /// [`CodeCache::separate`] was called.
+    pub fn protect(&mut self) {
+        assert!(self.hot_committed == CACHE_BASE);
+        self.is_protected = true;
+    }
+
+    /// Makes the code executable, and writable at another place only. Not for a process that still makes copies of itself, since
+    /// all would share it.
     pub fn separate(&mut self) -> sys::Result<()> {
-        assert!(self.blocks.is_empty() && self.hot_committed == CACHE_BASE);
-        let parts = [(CACHE_BASE, self.hot_limit), (COLD_BASE, self.cold_limit)];
-        for ((start, end), distance) in parts.into_iter().zip(&TO_WRITABLE) {
-            // SAFETY: the cache's own reservation, of which nothing is in use.
-            let second = unsafe { sys::map_twice(start, end - start)? };
+        assert!(self.is_protected);
+        let parts = [
+            (CACHE_BASE, self.hot, self.hot_committed, self.hot_limit),
+            (COLD_BASE, self.cold, self.cold_committed, self.cold_limit),
+        ];
+        for ((start, used, committed, end), distance) in parts.into_iter().zip(&TO_WRITABLE) {
+            // SAFETY: the cache's own reservation, of which the committed part can be read and nothing is executed.
+            let second = unsafe { sys::map_twice(start, end - start, used - start)? };
             distance.store(second.wrapping_sub(start), Ordering::Relaxed);
+            // SAFETY: the two mappings of the cache, where code is no longer reached by references.
+            unsafe { allow(start, committed - start)? };
         }
         Ok(())
     }
@@ -354,7 +369,7 @@ impl CodeCache {
         if hot_full || cold_full {
             return Err(Failure::Full);
         }
-        let (execute, write) = (c::PROT_READ | c::PROT_EXEC, c::PROT_READ | c::PROT_WRITE);
+        let is_protected = self.is_protected;
         for (first, used, committed) in [
             (CACHE_BASE, self.hot, &mut self.hot_committed),
             (COLD_BASE, self.cold, &mut self.cold_committed),
@@ -362,11 +377,10 @@ impl CodeCache {
             if used + BLOCK_ROOM > *committed {
                 // SAFETY: the range lies in the cache's reservation, or its second mapping.
                 unsafe {
-                    if writable(*committed) == *committed {
-                        sys::mprotect(*committed, COMMIT_STEP, execute | write)
+                    if is_protected {
+                        allow(*committed, COMMIT_STEP)
                     } else {
-                        sys::mprotect(writable(*committed), COMMIT_STEP, write)
-                            .and_then(|()| sys::mprotect(*committed, COMMIT_STEP, execute))
+                        sys::mprotect(*committed, COMMIT_STEP, EXECUTE | WRITE)
                     }
                 }
                 .map_err(|_| Failure::Full)?;
@@ -647,6 +661,22 @@ static TO_WRITABLE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 fn writable(address: u64) -> u64 {
     let part = (address >= COLD_BASE) as usize;
     address.wrapping_add(TO_WRITABLE[part].load(Ordering::Relaxed))
+}
+
+const EXECUTE: u32 = c::PROT_READ | c::PROT_EXEC;
+const WRITE: u32 = c::PROT_READ | c::PROT_WRITE;
+
+/// Makes a part of a protected cache writable, and executable where it is to be executed, if that is another place by now.
+///
+/// # Safety
+/// The part is the cache's.
+unsafe fn allow(address: u64, len: u64) -> sys::Result<()> {
+    let second = writable(address);
+    // SAFETY: passed on.
+    unsafe {
+        sys::mprotect(second, len, WRITE)?;
+        if second == address { Ok(()) } else { sys::mprotect(address, len, EXECUTE) }
+    }
 }
 
 fn write_code(address: u64, bytes: &[u8]) {

@@ -125,6 +125,7 @@ fn prepare(config: &Config<'static>) -> Result<&'static mut Context> {
         program: crate::start::Program { path: Vec::new(), auxv: Vec::new(), environment: (0, 0) },
     };
     let mut cache = CodeCache::new(None)?;
+    cache.protect();
     cache.keep_clock(Keeping { deadline: true, told: false });
     dispatch::install(cache, code_space(), HEAP_START, fixed);
     vectors::detect();
@@ -156,7 +157,7 @@ fn prepare(config: &Config<'static>) -> Result<&'static mut Context> {
     Ok(context)
 }
 
-/// What is done before the first guest instruction: the code cache can no longer be written where it is executed, and the
+/// What is done before the first guest instruction: code can be executed, where it cannot be written, and the
 /// process makes no more copies of itself, which would share it.
 fn before_guest_code() {
     static DONE: AtomicBool = AtomicBool::new(false);
