@@ -61,8 +61,9 @@ int main()
     for (int i = 0; i < count; i++)
         sum += pinned[i];
     settled(sum);
-    printf("%llu %llu %d\n", sum, *managed, sum == *managed);
+    unsigned long long other = *managed;
+    printf("%llu %llu %d\n", sum, other, sum == other);
     check(cudaFreeHost(pinned), "cudaFreeHost");
     check(cudaDeviceReset(), "cudaDeviceReset");
-    return sum != *managed;
+    return sum != other;
 }
