@@ -39,5 +39,9 @@ int main(void) {
     CHECK_EQ(munmap(base, 16 * PAGE), 0);
     CHECK_FAILS(munmap(base + 1, PAGE), EINVAL);
     CHECK_FAILS(munmap(base, 0), EINVAL);
+    // Where nothing ever is.
+    CHECK_EQ(munmap(NULL, PAGE), 0);
+    CHECK_EQ(munmap(NULL, 32 * PAGE), 0);
+    CHECK_EQ(munmap((char *)0x600000000000 - PAGE, 2 * PAGE), 0);
     puts("errors as documented");
 }

@@ -34,6 +34,9 @@ pub const GUEST_LIMIT: u64 = 0x6f00_0000_0000;
 /// Lowest address handed out or accepted for guest mappings.
 pub const GUEST_MIN: u64 = 0x1_0000;
 
+/// Where a recorded guest can have memory.
+pub const GUEST_RANGES: [(u64, u64); 2] = [(GUEST_MIN, GUEST_END), (ISLAND_START, ISLAND_END)];
+
 /// Modules are placed from here upwards ...
 pub const MODULES_START: u64 = 0x1000_0000;
 /// ... to here, so that every address in them is a positive disp32 and imm32.

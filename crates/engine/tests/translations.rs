@@ -213,6 +213,7 @@ fn listing(case: &Case) -> String {
     translator.timekeeper.tracer.detail = case.stream;
     translator.timekeeper.tracer.next = 0x5000;
     translator.timekeeper.breakpoints = case.breakpoints.clone();
+    translator.timekeeper.leaves_at_breakpoints = true;
     match case.policy.as_str() {
         "run" => translate(&mut translator, &mut Run, &request),
         "count" => translate(&mut translator, &mut Count, &request),

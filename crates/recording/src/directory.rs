@@ -191,11 +191,8 @@ impl Directory {
         contents: &[u8],
         durable: bool,
     ) -> io::Result<()> {
-        /// Tells the files apart that several threads are making.
-        static COUNTER: AtomicU32 = AtomicU32::new(0);
         let name = component(name.as_ref())?;
-        let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let new = OsString::from(format!("{NEW_PREFIX}{}-{count}", std::process::id()));
+        let new = Directory::new_name();
         // Left behind by a process of the same number that was killed.
         self.remove_file_if_there(&new)?;
         let written = self.new_file(&new).and_then(|mut file| {
@@ -207,6 +204,14 @@ impl Directory {
             let _ = self.remove_file(&new);
         }
         replaced
+    }
+
+    /// A name for a file that gets its own when it has contents.
+    pub fn new_name() -> OsString {
+        /// Tells the files apart that several threads are making.
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
+        let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+        OsString::from(format!("{NEW_PREFIX}{}-{count}", std::process::id()))
     }
 
     /// Renames something in it; what has the new name gives way if it is a file, or an empty directory.

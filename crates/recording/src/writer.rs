@@ -64,12 +64,23 @@ impl Writer<File> {
 
     /// Begins a recording in an empty directory of [`new_directory`].
     pub fn create_in(directory: &Directory, head: &Head) -> Result<Writer, Error> {
-        let file = directory
-            .new_log(LOG_NAME)
-            .map_err(Error::io("create", directory.path_of(LOG_NAME)))?;
+        let failed = || Error::io("create", directory.path_of(LOG_NAME));
+        // Whoever looks finds no log, or one that has a header.
+        let new = Directory::new_name();
+        let file = directory.new_log(&new).map_err(failed())?;
         // Some network file systems have no locks; then a running recording looks interrupted.
         let _ = file.lock();
-        Writer::on_storage(file, head)
+        let written = Writer::on_storage(file, head).and_then(|writer| {
+            if directory.has(LOG_NAME) {
+                return Err(Error::NotEmpty(directory.path().to_path_buf()));
+            }
+            directory.rename(&new, LOG_NAME).map_err(failed())?;
+            Ok(writer)
+        });
+        if written.is_err() {
+            let _ = directory.remove_file(&new);
+        }
+        written
     }
 }
 

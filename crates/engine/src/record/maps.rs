@@ -6,6 +6,7 @@ use crate::sys;
 use alloc::vec::Vec;
 use linux_raw_sys::general as c;
 use retro_abi::channel::Stream;
+use retro_abi::layout::GUEST_RANGES;
 use retro_abi::log::{Event, MapKind};
 
 /// The files that the process has mapped so far.
@@ -39,12 +40,19 @@ pub fn mapped(start: u64, len: u64, prot: u32, flags: u32, source: Option<Source
     });
 }
 
+/// A change of whatever of a range can be the guest's: nothing keeps it from unmapping more.
 fn change(kind: MapKind, start: u64, len: u64, prot: u32) {
     with(|recorder| {
-        if kind != MapKind::Protect {
-            clear(start, len);
+        for (first, last) in GUEST_RANGES {
+            let (start, end) = (start.max(first), (start + len).min(last));
+            if start >= end {
+                continue;
+            }
+            if kind != MapKind::Protect {
+                clear(start, end - start);
+            }
+            recorder.log_map(kind, start, end - start, prot);
         }
-        recorder.log_map(kind, start, len, prot);
     });
 }
 

@@ -22,6 +22,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::general as c;
 use retro_abi::config::Config;
+use retro_abi::layout::GUEST_RANGES;
 use retro_abi::log::register;
 use retro_abi::replay::{Header, MAX_PAYLOAD, ask, tell, why};
 
@@ -176,7 +177,7 @@ fn before_guest_code() {
 /// Code may be anywhere; its changes are told by the log, not found by faults.
 fn code_space() -> AddressSpace {
     let mut space = AddressSpace::new(8 << 20);
-    for (start, end) in memory::RANGES {
+    for (start, end) in GUEST_RANGES {
         let prot = c::PROT_READ | c::PROT_EXEC;
         space.insert(Mapping { start, end, prot, backing: Backing::Anonymous });
     }

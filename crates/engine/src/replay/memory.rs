@@ -16,11 +16,8 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::general as c;
-use retro_abi::layout::{GUEST_END, GUEST_MIN, ISLAND_END, ISLAND_START, PAGE, SHADOW_DISTANCE};
+use retro_abi::layout::{GUEST_MIN, GUEST_RANGES, PAGE, SHADOW_DISTANCE};
 use retro_abi::replay::{Header, MAX_PAYLOAD, PIECE, WRITTEN_SIZE, ask, begin, mark, tell};
-
-/// All that a guest can have.
-pub const RANGES: [(u64, u64); 2] = [(GUEST_MIN, GUEST_END), (ISLAND_START, ISLAND_END)];
 
 /// When the kernel has no room for another mapping, this much is made accessible at once.
 const LARGE_PIECE: u64 = 64 << 20;
@@ -110,7 +107,7 @@ pub fn lazy() -> bool {
 /// Whether memory there belongs to the guest.
 pub fn is_guest(start: u64, len: u64) -> bool {
     let Some(end) = start.checked_add(len) else { return false };
-    RANGES.iter().any(|&(first, last)| start >= first && end <= last)
+    GUEST_RANGES.iter().any(|&(first, last)| start >= first && end <= last)
 }
 
 /// Maps everything, with `flags` of [`begin`], or everything anew.
@@ -129,7 +126,7 @@ pub fn create(flags: u64) -> Result<()> {
         _ => READ_WRITE,
     };
     WATCHED.store(prot != READ_WRITE, Ordering::Relaxed);
-    for (start, end) in RANGES {
+    for (start, end) in GUEST_RANGES {
         let fixed = if replace { c::MAP_FIXED } else { c::MAP_FIXED_NOREPLACE };
         let flags = c::MAP_PRIVATE | c::MAP_ANONYMOUS | c::MAP_NORESERVE | fixed;
         // SAFETY: replaces nothing, or the same mappings of guest memory, which no reference points to.
@@ -143,7 +140,7 @@ pub fn create(flags: u64) -> Result<()> {
 }
 
 fn map_marks(replace: bool) -> Result<()> {
-    for (start, end) in RANGES {
+    for (start, end) in GUEST_RANGES {
         let first = (start + SHADOW_DISTANCE) & !(PAGE - 1);
         let last = (end + SHADOW_DISTANCE).next_multiple_of(PAGE);
         let fixed = if replace { c::MAP_FIXED } else { c::MAP_FIXED_NOREPLACE };
