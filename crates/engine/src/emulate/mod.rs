@@ -95,10 +95,17 @@ pub fn instruction(context: &mut Context) {
 /// The fault of a memory operand, as the processor and the kernel would report it.
 fn memory_fault(decoded: &Instruction, address: u64, error: u64) -> Fault {
     if !is_canonical(address) {
-        let stack = decoded.is_stack_instruction() || decoded.memory_segment() == Register::SS;
-        return if stack { Fault::stack() } else { Fault::protection(0) };
+        return if is_on_stack(decoded) { Fault::stack() } else { Fault::protection(0) };
     }
     Fault::page(address, crate::dispatch::engine().space.find(address), error)
+}
+
+/// Whether an operand is in the stack segment. The base decides: prefixes that name another segment without a base address of its
+/// own mean nothing in 64-bit code.
+fn is_on_stack(decoded: &Instruction) -> bool {
+    let elsewhere = matches!(decoded.segment_prefix(), Register::FS | Register::GS);
+    let base = decoded.memory_base().full_register();
+    decoded.is_stack_instruction() || !elsewhere && matches!(base, Register::RSP | Register::RBP)
 }
 
 fn is_canonical(address: u64) -> bool {
