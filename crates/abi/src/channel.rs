@@ -10,7 +10,8 @@
 //! ```
 //!
 //! The file is sparse: a slot costs what was touched of it. A process claims a free slot, writes its log
-//! into the chunks of two streams, and leaves the slot for the recorder to drain and free.
+//! into the chunks of two streams, and leaves the slot for the recorder to drain and free. Which slots are taken is
+//! in the first page, too ([`Claims`]).
 //!
 //! Protocol of a chunk: FREE -> (engine) FILLING -> FULL -> (recorder) FREE. Within FILLING, `committed` bytes
 //! are whole events, so that whatever kills the engine, the recorder can still take them.
@@ -27,7 +28,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"retrochn");
 
 /// Version of this layout; recorder and engine come from one build, so a mismatch is a mix-up.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Size of a page.
 const PAGE: usize = 4096;
@@ -125,11 +126,50 @@ pub struct Control {
     pub next_log: AtomicU64,
     /// Processes that run on unrecorded, by reason ([`Unrecorded`]).
     pub unrecorded: [AtomicU64; Unrecorded::ALL.len()],
-    /// Where to start looking for a free slot.
-    pub hint: AtomicU32,
+    /// Which slots are taken.
+    pub claims: Claims,
 }
 
 const _: () = assert!(size_of::<Control>() <= PAGE);
+
+/// Which slots are taken, a bit for each: the recorder finds new ones without looking at every slot.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Claims([AtomicU64; SLOTS / 64]);
+
+impl Claims {
+    /// Takes the lowest free slot, or none if all are taken. Low ones are used again, so that few are ever touched.
+    pub fn claim(&self) -> Option<usize> {
+        let mut words = self.0.iter().enumerate();
+        words.find_map(|(index, word)| Some(index * 64 + take_lowest_clear_bit(word)? as usize))
+    }
+
+    /// Gives a slot back, whose state says so already.
+    pub fn give_back(&self, slot: usize) {
+        self.0[slot / 64].fetch_and(!(1 << (slot % 64)), Ordering::Release);
+    }
+
+    /// The slots that are taken.
+    pub fn taken(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().enumerate().flat_map(|(index, word)| {
+            let word = word.load(Ordering::Acquire);
+            (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| index * 64 + bit)
+        })
+    }
+}
+
+fn take_lowest_clear_bit(word: &AtomicU64) -> Option<u32> {
+    let mut before = word.load(Ordering::Relaxed);
+    while before != u64::MAX {
+        let bit = before.trailing_ones();
+        match word.compare_exchange(before, before | 1 << bit, Ordering::AcqRel, Ordering::Relaxed)
+        {
+            Ok(_) => return Some(bit),
+            Err(now) => before = now,
+        }
+    }
+    None
+}
 
 /// Why a process runs on unrecorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -300,5 +340,28 @@ impl SlotHeader {
     /// Retired guest instructions so far.
     pub fn time(&self) -> u64 {
         self.deadline.load(Ordering::Relaxed).wrapping_add(self.clock.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn slots_are_claimed_lowest_first() {
+        let claims = Claims([const { AtomicU64::new(0) }; SLOTS / 64]);
+        assert_eq!((0..SLOTS).map(|_| claims.claim()).collect::<Vec<_>>(), {
+            (0..SLOTS).map(Some).collect::<Vec<_>>()
+        });
+        assert_eq!(claims.claim(), None);
+        for slot in [SLOTS - 1, 64, 3] {
+            claims.give_back(slot);
+        }
+        assert_eq!(claims.taken().count(), SLOTS - 3);
+        assert!(claims.taken().all(|slot| ![3, 64, SLOTS - 1].contains(&slot)));
+        let again: Vec<_> = (0..4).map(|_| claims.claim()).collect();
+        assert_eq!(again, [Some(3), Some(64), Some(SLOTS - 1), None]);
     }
 }

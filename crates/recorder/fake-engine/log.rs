@@ -48,16 +48,11 @@ impl Channel {
         if control.closed.load(Ordering::SeqCst) != 0 {
             return None;
         }
-        let hint = control.hint.load(Ordering::Relaxed) as usize;
-        for index in (hint..SLOTS).chain(0..hint) {
+        if let Some(index) = control.claims.claim() {
             let memory = self.map(index);
-            let state = &memory.header().state;
-            let (free, claimed) = (slot_state::FREE, slot_state::CLAIMED);
-            if state.compare_exchange(free, claimed, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-                control.hint.store(index as u32 + 1, Ordering::Relaxed);
-                memory.header().pid.store(std::process::id() as i32, Ordering::Relaxed);
-                return Some(memory);
-            }
+            memory.header().pid.store(std::process::id() as i32, Ordering::Relaxed);
+            memory.header().state.store(slot_state::CLAIMED, Ordering::SeqCst);
+            return Some(memory);
         }
         control.unrecorded[Unrecorded::TooMany as usize].fetch_add(1, Ordering::Relaxed);
         None

@@ -8,7 +8,7 @@
 //!
 //! Invariants:
 //! 1. The file cannot shrink, so no access to a mapping can fail.
-//! 2. A slot becomes free by one store, after everything else of it is zero.
+//! 2. A slot becomes free by one bit, after everything of it is zero.
 //!
 //! All `unsafe` that concerns shared memory is in this file.
 
@@ -98,17 +98,6 @@ impl Channel {
         unsafe { &*self.control.as_ptr().cast::<Control>() }
     }
 
-    /// State of a slot, looked at from a distance: costs no memory if nobody ever used the slot.
-    pub fn peek(&self, slot: usize) -> u32 {
-        let mut bytes = [0; 4];
-        let at = slot_offset(slot.min(SLOTS - 1)) + STATE_OFFSET;
-        // A read that fails is repeated soon: as long as it does, nothing is known of the slot.
-        match self.file.read_exact_at(&mut bytes, at as u64) {
-            Ok(()) => u32::from_ne_bytes(bytes),
-            Err(_) => slot_state::FREE,
-        }
-    }
-
     /// Maps the head of a slot.
     pub fn slot(&self, slot: usize) -> io::Result<Slot> {
         let offset = slot_offset(slot.min(SLOTS - 1)) as u64;
@@ -130,7 +119,7 @@ impl Channel {
     }
 
     /// Gives back the memory of a slot and then the slot.
-    pub fn release(&self, slot: Slot) {
+    pub fn release(&self, index: usize, slot: Slot) {
         // The page of the state goes last and apart: somebody may claim the slot the moment it is free.
         // Engines set up what they claim, so it matters little if the zeroes cannot be had.
         let _ = self.punch(slot.offset, PAGE);
@@ -139,6 +128,7 @@ impl Channel {
         let after_state = slot.offset + (STATE_OFFSET + size_of::<AtomicU32>()) as u64;
         let _ = self.file.write_all_at(&rest, after_state);
         slot.header().state.store(slot_state::FREE, Ordering::Release);
+        self.control().claims.give_back(index);
     }
 
     fn punch(&self, offset: u64, len: usize) -> io::Result<()> {
@@ -256,25 +246,18 @@ mod tests {
     }
 
     #[test]
-    fn peeking_takes_no_memory() {
-        let channel = channel();
-        let before = blocks(&channel);
-        assert!((0..SLOTS).all(|slot| channel.peek(slot) == slot_state::FREE));
-        assert_eq!(blocks(&channel), before);
-    }
-
-    #[test]
     fn a_released_slot_is_zero_and_takes_one_page() {
         let channel = channel();
+        let claims = &channel.control().claims;
+        assert_eq!((claims.claim(), claims.claim()), (Some(0), Some(1)));
         let before = blocks(&channel);
-        let slot = channel.slot(5).unwrap();
+        let slot = channel.slot(1).unwrap();
         channel.file.write_all_at(&vec![0xff; SLOT_SIZE], slot.offset).unwrap();
-        assert_eq!(channel.peek(5), u32::MAX);
-        channel.release(slot);
-        assert_eq!(channel.peek(5), slot_state::FREE);
+        channel.release(1, slot);
+        assert_eq!(claims.taken().collect::<Vec<_>>(), [0]);
         assert!(blocks(&channel) <= before + PAGE as u64 / 512);
         let mut bytes = vec![1; SLOT_SIZE];
-        channel.file.read_exact_at(&mut bytes, slot_offset(5) as u64).unwrap();
+        channel.file.read_exact_at(&mut bytes, slot_offset(1) as u64).unwrap();
         assert!(bytes.iter().all(|&byte| byte == 0));
     }
 

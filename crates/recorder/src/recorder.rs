@@ -10,8 +10,7 @@
 //! 2. It ends when the first process has ended (or the supervisor is gone) and no slot is in use.
 //! 3. When writing fails, recording stops for good: engines are told, and what they still say is dropped.
 //!
-//! Complexity: a ring costs a look at the slots up to the highest in use and a few more; all slots are looked at
-//! once per [`SWEEP`] only.
+//! Complexity: a ring costs a look at the slots in use.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -20,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use retro_abi::channel::{Control, Origin, SLOTS, Unrecorded, slot_state};
+use retro_abi::channel::{Control, Origin, Unrecorded};
 use retro_recording::{
     ProcessEnd, RunEnd, RunOutcome, UnrecordedCounts, Writer, encode_process_summary, new_directory,
 };
@@ -38,11 +37,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// How often processes that do something are made to look whether a new interval is due.
 const REMINDER: Duration = Duration::from_millis(20);
 
-/// How often all slots are looked at, in case somebody claimed one out of order.
+/// How often processes are looked at that may not be the ones that log.
 const SWEEP: Duration = Duration::from_secs(1);
-
-/// Free slots looked at beyond the highest in use: engines take the lowest free one.
-const LOOKAHEAD: usize = 16;
 
 /// How long a process may take to begin a log whose number its parent has given it.
 const PATIENCE_WITH_CHILDREN: Duration = Duration::from_millis(300);
@@ -250,7 +246,6 @@ impl Recorder {
 
     fn sweep(&mut self) {
         self.last_sweep = Instant::now();
-        self.look_for_claims(SLOTS);
         // Nobody is waited for in vain.
         if self.guest != Guest::Runs
             && let Some(inode) = self.channel.inode()
@@ -261,20 +256,8 @@ impl Recorder {
 
     /// Finds slots that were claimed.
     fn discover(&mut self) {
-        loop {
-            let in_use = self.slots.last_key_value().map_or(0, |(&highest, _)| highest + 1);
-            let hint = self.channel.control().hint.load(Ordering::Relaxed) as usize;
-            let before = self.slots.len();
-            self.look_for_claims(in_use.max(hint).saturating_add(LOOKAHEAD).min(SLOTS));
-            if self.slots.len() == before {
-                return;
-            }
-        }
-    }
-
-    fn look_for_claims(&mut self, end: usize) {
-        for index in 0..end {
-            if self.slots.contains_key(&index) || self.channel.peek(index) == slot_state::FREE {
+        for index in self.channel.control().claims.taken() {
+            if self.slots.contains_key(&index) {
                 continue;
             }
             // Without memory for a mapping now, there may be some later.
@@ -414,9 +397,7 @@ impl Recorder {
             self.summary.instructions = sum;
             self.pipeline.note(encode_process_summary(&summary));
         }
-        self.channel.release(process.into_slot());
-        // Low slots are used again, so that there are few to look at.
-        self.channel.control().hint.fetch_min(index as u32, Ordering::Relaxed);
+        self.channel.release(index, process.into_slot());
     }
 
     /// How a process ended that could not say so itself.

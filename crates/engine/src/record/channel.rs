@@ -77,18 +77,11 @@ impl Channel {
     }
 
     fn claim_for(&self, owner: i32) -> Option<usize> {
-        let control = self.control();
-        let start = control.hint.fetch_add(1, Ordering::Relaxed) as usize;
-        let claimed = (0..channel::SLOTS).map(|i| (start + i) % channel::SLOTS).find(|&slot| {
-            let state = &self.header(slot).state;
-            let (free, claimed) = (slot_state::FREE, slot_state::CLAIMED);
-            state.load(Ordering::Relaxed) == free
-                && state
-                    .compare_exchange(free, claimed, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_ok()
-        });
+        let claimed = self.control().claims.claim();
         if let Some(slot) = claimed {
-            self.header(slot).pid.store(owner, Ordering::Relaxed);
+            let header = self.header(slot);
+            header.pid.store(owner, Ordering::Relaxed);
+            header.state.store(slot_state::CLAIMED, Ordering::Release);
         }
         claimed
     }
@@ -116,6 +109,7 @@ impl Channel {
     /// Gives a claimed slot back that was not used.
     pub fn unclaim(&self, slot: usize) {
         self.header(slot).state.store(slot_state::FREE, Ordering::Release);
+        self.control().claims.give_back(slot);
     }
 
     /// Whether a program executed now could open the file again.
