@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 use retro_abi::channel::{
-    Control, Origin, SLOT_SIZE, SLOTS, SLOTS_START, SlotHeader, Stream, Unrecorded, chunk_state,
+    Control, Origin, SLOT_SIZE, SLOTS_START, SlotHeader, Stream, Unrecorded, chunk_state,
     slot_offset, slot_state,
 };
 use retro_abi::log::{Encoder, Event, MAX_BYTES, MAX_FIXED, Relative};
