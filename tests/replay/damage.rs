@@ -286,3 +286,24 @@ fn a_recording_put_together_wrong_is_noticed() {
         });
     }
 }
+
+/// What was written in an interval is not passed over because another one stands in its place.
+#[test]
+fn an_interval_in_the_place_of_another_is_noticed_by_whoever_reads_on() {
+    let place = Place::new("damage-place");
+    let script = "echo hello; i=0; while [ $i -lt 100 ]; do i=$((i+1)); done";
+    let outcome = place.record(&["--interval", "50k"], &["/bin/sh", "-c", script]);
+    assert_eq!(outcome.status, Ending::Exited(0), "{}", text(&outcome.stderr));
+    let bytes = fs::read(log_of(&place)).unwrap();
+    let count = segments(&place, Stream::Main).len();
+    assert!(count > 4, "{count} chunks");
+    for index in 1..count {
+        fs::write(log_of(&place), &bytes).unwrap();
+        rewrite(&place, |stream, chunks| {
+            if stream == Stream::Main {
+                chunks[index].1 = chunks[index - 1].1.clone();
+            }
+        });
+        assert_noticed(&place, &format!("chunk {index} of {count}"));
+    }
+}

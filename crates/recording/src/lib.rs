@@ -49,7 +49,7 @@ pub use error::{Damage, Error, Flaw};
 pub use head::{Head, Machine, Options};
 pub use header::{FORMAT_VERSION, chunk_limit};
 pub use import::import;
-pub use reader::{Chunk, Process, Recording, SegmentRef, State};
+pub use reader::{Chunk, Events, Process, Recording, SegmentRef, State};
 pub use segment::{
     ChunkHead, DEFAULT_LEVEL, EncodedSegment, encode_chunk, encode_end, encode_process_summary,
 };

@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use retro_abi::channel::{Origin, Stream};
-use retro_abi::log::{Decoder, Event};
+use retro_abi::log::{BadEvent, Decoder, Event};
 
 use crate::catalogue::{CATALOGUE_NAME, Catalogue, Copied, Role, StoredFile};
 use crate::header::{BadFileHeader, FileHeader, HEADER_SIZE};
@@ -73,12 +73,43 @@ pub struct Chunk {
     pub bytes: Vec<u8>,
     /// Time that the first event's difference counts from.
     pub base_time: u64,
+    /// Number of the interval that it belongs to.
+    pub interval: u64,
 }
 
 impl Chunk {
     /// Decodes the events.
-    pub fn events(&self) -> Decoder<'_> {
-        Decoder::new(&self.bytes, self.base_time)
+    pub fn events(&self) -> Events<'_> {
+        let decoder = Decoder::new(&self.bytes, self.base_time);
+        Events { decoder, interval: self.interval }
+    }
+}
+
+/// The events of a chunk. An interval that begins in the chunk of another is an error: it was put there.
+#[derive(Clone, Debug)]
+pub struct Events<'a> {
+    decoder: Decoder<'a>,
+    interval: u64,
+}
+
+impl Events<'_> {
+    /// Where in the chunk the next event begins.
+    pub fn offset(&self) -> usize {
+        self.decoder.offset()
+    }
+}
+
+impl<'a> Iterator for Events<'a> {
+    type Item = Result<(u64, Event<'a>), BadEvent>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        const REASON: &str = "an interval begins in the chunk of another one";
+        Some(match self.decoder.next()? {
+            Ok((_, Event::Interval { number, .. })) if number != self.interval => {
+                Err(BadEvent { offset: 0, reason: REASON })
+            }
+            event => event,
+        })
     }
 }
 
@@ -232,7 +263,7 @@ impl Recording {
     pub fn read_chunk(&self, segment: &SegmentRef) -> Result<Chunk, Error> {
         let bytes = scan::read_chunk(&self.log, segment)
             .map_err(|flaw| self.damaged(Damage { offset: segment.offset, flaw }))?;
-        Ok(Chunk { bytes, base_time: segment.base_time })
+        Ok(Chunk { bytes, base_time: segment.base_time, interval: segment.interval })
     }
 
     /// Visits the events of a stream in order, until the visitor breaks.

@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use retro_abi::channel::Stream;
-use retro_abi::log::{Decoder, Encoder, Event, MAX_FIXED, Relative};
+use retro_abi::log::{Encoder, Event, MAX_FIXED, Relative};
 use retro_recording::{Chunk, Damage, Flaw, LOG_NAME, ProcessEnd, Recording, SegmentRef, Share};
 
 use crate::{Error, Interval, claims, intervals};
@@ -111,7 +111,7 @@ impl LogFile {
         for place in from_first.take_while(|place| place.base_time <= until) {
             let mut bytes = vec![0; place.length];
             self.file.read_exact_at(&mut bytes, place.offset).map_err(Error::Start)?;
-            chunks.push(Chunk { bytes, base_time: place.base_time });
+            chunks.push(Chunk { bytes, base_time: place.base_time, interval: self.interval.number });
         }
         let (log, interval) = (self.log, self.interval.number);
         Ok(EventsBetween { log, interval, chunks, after, until })
@@ -140,7 +140,7 @@ impl EventsBetween {
 pub(crate) struct Events<'a> {
     of: &'a EventsBetween,
     chunk: usize,
-    decoder: Option<Decoder<'a>>,
+    decoder: Option<retro_recording::Events<'a>>,
 }
 
 impl<'a> Iterator for Events<'a> {
