@@ -112,7 +112,7 @@ impl Comparison<'_> {
     /// kernel loses the x87 pointers, and only those, at some context switches: a case that shows
     /// them counts only if it differs each time.
     fn repetitions(&self) -> usize {
-        if self.keep_pointers { 4 } else { 0 }
+        if self.keep_pointers { 16 } else { 0 }
     }
 
     /// How `case` of `guest` differs when it runs alone, if it does.
