@@ -111,7 +111,11 @@ impl LogFile {
         for place in from_first.take_while(|place| place.base_time <= until) {
             let mut bytes = vec![0; place.length];
             self.file.read_exact_at(&mut bytes, place.offset).map_err(Error::Start)?;
-            chunks.push(Chunk { bytes, base_time: place.base_time, interval: self.interval.number });
+            chunks.push(Chunk {
+                bytes,
+                base_time: place.base_time,
+                interval: self.interval.number,
+            });
         }
         let (log, interval) = (self.log, self.interval.number);
         Ok(EventsBetween { log, interval, chunks, after, until })
