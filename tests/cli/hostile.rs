@@ -133,8 +133,9 @@ impl Forged {
         Forged { store, path, writer }
     }
 
+    /// A chunk of the last interval that there can be.
     fn chunk(&mut self, log: u64, stream: Stream, sequence: u64, bytes: &[u8]) {
-        let head = ChunkHead { log, stream, sequence, base_time: 0, interval: 0 };
+        let head = ChunkHead { log, stream, sequence, base_time: 0, interval: u64::MAX };
         self.writer.append(&encode_chunk(head, bytes, 3).unwrap()).unwrap();
     }
 

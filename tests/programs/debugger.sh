@@ -5,7 +5,7 @@
 set -eu
 export DEBUGINFOD_URLS=
 mask() {
-  sed -E 's/0x[0-9a-f]+/ADDRESS/g; s/\b(process|LWP|pid) [0-9]+/\1 N/g; s/[0-9]+(\[sigdebug\])/N\1/' |
+  sed -E 's/0x[0-9a-f]+/ADDRESS/g; s/\b(process|LWP|pid) [0-9]+ */\1 N /g; s/[0-9]+(\[sigdebug\])/N\1/' |
     grep -v -E '^\[(New|Switching|Thread)|^Using host|libthread_db|^$|No such file|^Download'
 }
 debug() { gdb -nx -batch -ex 'set pagination off' -ex 'set confirm off' "$@" 2>&1 | mask; }
