@@ -18,7 +18,7 @@ const SOON: Duration = Duration::from_secs(20);
 const MOST: u64 = 1 << 30;
 
 /// Tags with their attributes and forms, by number, as `.debug_abbrev` has them.
-const ABBREVIATIONS: [&[u8]; 15] = [
+const ABBREVIATIONS: [&[u8]; 17] = [
     &[0x11, 1, 0x03, 0x08, 0x11, 0x01, 0x12, 0x07], // unit: name, low pc, high pc
     &[0x16, 0, 0x03, 0x08, 0x49, 0x13],             // typedef: name, type
     &[0x34, 0, 0x03, 0x08, 0x49, 0x13, 0x02, 0x18], // variable: name, type, location
@@ -34,6 +34,8 @@ const ABBREVIATIONS: [&[u8]; 15] = [
     &[0x34, 0, 0x31, 0x13, 0x02, 0x18],             // variable: abstract origin, location
     &[0x34, 0, 0x47, 0x13, 0x02, 0x18],             // variable: specification, location
     &[0x3d, 0, 0x18, 0x10],                         // imported unit
+    &[0x02, 1, 0x03, 0x08, 0x0b, 0x06],             // class: name, size
+    &[0x05, 0, 0x03, 0x08, 0x49, 0x13, 0x02, 0x18], // parameter: name, type, location
 ];
 
 const TYPEDEF: u8 = 2;
@@ -48,6 +50,8 @@ const CONST: u8 = 12;
 const WITH_ORIGIN: u8 = 13;
 const WITH_SPECIFICATION: u8 = 14;
 const IMPORTED: u8 = 15;
+const CLASS: u8 = 16;
+const PARAMETER: u8 = 17;
 
 /// Where a variable is, if nothing else is said: `DW_OP_addr data`.
 const AT_DATA: &str = ".uleb128 9\n.byte 3\n.quad data\n";
@@ -315,6 +319,25 @@ fn structures_within_structures() {
 }
 
 /// Expressions are the user's own, but come from pages and other programs too.
+/// How an object is passed depends on its parts, and those of its parts: there are 40^8 ways through these.
+#[test]
+fn classes_that_have_all_others() {
+    const COUNT: usize = 40;
+    let mut entries = Entries::default();
+    for class in 0..COUNT {
+        let mut text = format!(".uleb128 {CLASS}\n.string \"c{class}\"\n.long 8\n");
+        for member in 0..COUNT {
+            let name = format!(".uleb128 {MEMBER}\n.string \"m{member}\"\n");
+            text += &format!("{name}{}.byte 0\n", reference(&format!("c{member}")));
+        }
+        entries.raw(&format!("c{class}"), &format!("{text}.byte 0"));
+    }
+    entries.variable("object", "c0");
+    entries.function =
+        format!(".uleb128 {PARAMETER}\n.string \"given\"\n{}{AT_DATA}", reference("c1"));
+    ask(&entries, &["sizeof(object)", "&object", "given"]);
+}
+
 #[test]
 fn expressions_within_expressions() {
     let mut entries = Entries::default();

@@ -3,7 +3,7 @@
 //! Some compilers say it. Of others only the members tell: a destructor, a constructor that copies or moves, or a virtual
 //! function that somebody has written, in the class or in a part of it.
 
-use crate::types::{Die, Kind, Language, Type};
+use crate::types::{Die, Kind, Language, Spot, Type};
 
 /// What types say of themselves.
 const PASSED_BY_REFERENCE: u64 = 4;
@@ -12,6 +12,8 @@ const PASSED_BY_VALUE: u64 = 5;
 const DEFAULTED_IN_CLASS: u64 = 1;
 /// How deep objects are within each other.
 const DEPTH: usize = 8;
+/// Most classes that are looked into for one: debug information may have circles of any kind.
+const CLASSES: usize = 256;
 
 /// Whether the address of an object is passed instead of the object.
 pub(super) fn is_passed_by_address(ty: &Type) -> bool {
@@ -23,11 +25,17 @@ pub(super) fn is_passed_by_address(ty: &Type) -> bool {
         return ty.size().unwrap_or(0) > 16;
     }
     let class = ty.spot().and_then(|spot| spot.read());
-    class.is_some_and(|class| is_passed_by_reference(&class, DEPTH))
+    class.is_some_and(|class| is_passed_by_reference(&class, DEPTH, &mut Vec::new()))
 }
 
-fn is_passed_by_reference(class: &Die, depth: usize) -> bool {
+/// `seen` are the classes that were looked into.
+fn is_passed_by_reference(class: &Die, depth: usize, seen: &mut Vec<Spot>) -> bool {
     let Some(depth) = depth.checked_sub(1) else { return false };
+    let spot = class.spot();
+    if seen.len() >= CLASSES || seen.iter().any(|other| other.is(&spot)) {
+        return false;
+    }
+    seen.push(spot);
     match number(class, gimli::DW_AT_calling_convention) {
         Some(PASSED_BY_REFERENCE) => return true,
         Some(PASSED_BY_VALUE) => return false,
@@ -43,7 +51,7 @@ fn is_passed_by_reference(class: &Die, depth: usize) -> bool {
         gimli::DW_TAG_inheritance if number(child, gimli::DW_AT_virtuality) == Some(1) => true,
         gimli::DW_TAG_inheritance | gimli::DW_TAG_member => {
             let part = class_of(child, depth);
-            part.is_some_and(|part| is_passed_by_reference(&part, depth))
+            part.is_some_and(|part| is_passed_by_reference(&part, depth, seen))
         }
         _ => false,
     })
